@@ -9,7 +9,7 @@ import sys
 
 TABLES = [
     "All allocators",
-    "What is guaranteed to suffice, over M",
+    "Guaranteed heap sizes / M",
     "The worst of all adversaries: memory needed over M",
 ]
 

@@ -59,7 +59,7 @@ impl Analysis {
         if process.executable().is_none() {
             return Err(ImageError::Unsuitable {
                 path: "this program".into(),
-                reason: "its file cannot be read any more; start it again".into(),
+                reason: "its file can no longer be read; start it again".into(),
             });
         }
         Ok(Self { process })

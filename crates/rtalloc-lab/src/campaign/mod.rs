@@ -147,7 +147,8 @@ pub fn perform(
                     let result = if tells_nothing { None } else { experiment.died(*number, &what) };
                     if result.is_none() {
                         failed.get_or_insert_with(|| {
-                            anyhow::anyhow!("{what}; the same command tries again").context(format!("{:?}", task.key))
+                            anyhow::anyhow!("{what}; run the same command to try again")
+                                .context(format!("{:?}", task.key))
                         });
                     }
                     result.map(|result| (result, Duration::ZERO))

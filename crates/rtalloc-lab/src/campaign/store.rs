@@ -106,8 +106,8 @@ pub enum StoreError {
     },
     /// Results that were changed after they were stored.
     #[error(
-        "{} not what was kept (the checksum differs): {}; delete from the store (sqlite3 STORE \"DELETE FROM cell WHERE key = '{}'\") and \
-         perform the campaign again, which measures what is missing",
+        "{} damaged (the checksum differs): {}; delete from the store (sqlite3 STORE \"DELETE FROM cell WHERE key = \
+         '{}'\") and run the campaign again to measure what is missing",
         if keys.len() == 1 { "a result is" } else { "results are" }, keys.join(", "), keys[0].replace('\'', "''")
     )]
     Damaged {

@@ -158,7 +158,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.check {
         return verify(file, arguments.binary.as_deref(), arguments.strict);
     }
-    anyhow::ensure!(!arguments.strict, "--strict goes with --check; without it no certificate is verified");
+    anyhow::ensure!(!arguments.strict, "--strict requires --check: without it no certificate is verified");
     let facts = Facts { loops: arguments.loops.clone(), conflicts: arguments.conflict.clone() };
     if let Some(binary) = &arguments.binary {
         return functions(binary, arguments, &facts);
@@ -217,7 +217,7 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
     let contradictions = study.contradictions();
     anyhow::ensure!(
         contradictions.is_empty(),
-        "{}; a fact that was assumed is wrong, or, without facts, pathbound is: please report it",
+        "{}; an assumed fact is wrong; if no facts were assumed, pathbound is wrong: please report it",
         contradictions.join("; ")
     );
     match committed {
@@ -271,17 +271,20 @@ fn compare(
         !bounds.is_empty() && (!exists || subjects.iter().any(|subject| subject.name == name))
     });
     let count: usize = committed.bounds.values().map(BTreeMap::len).sum();
-    anyhow::ensure!(count > 0, "--against: the file has no bounds of the selection; --save writes them");
+    anyhow::ensure!(count > 0, "--against: the file has no bounds for the selected allocators; write them with --save");
     let (worse, better, new) = (committed.regressions(&now), committed.improvements(&now), committed.additions(&now));
     let mut text = String::new();
     if committed.rustc != now.rustc {
-        let _ =
-            writeln!(text, "The committed bounds are of code by {}, these of code by {}.", committed.rustc, now.rustc);
+        let _ = writeln!(
+            text,
+            "The committed bounds are for code compiled by {}, these for code compiled by {}.",
+            committed.rustc, now.rustc
+        );
     }
     let lists = [
-        ("Bounds that grew or are gone:", &worse),
+        ("Bounds that grew or were lost:", &worse),
         ("Better than committed; commit them with --save:", &better),
-        ("Not among the committed:", &new),
+        ("Not committed:", &new),
     ];
     for (title, lines) in lists {
         if !lines.is_empty() {
@@ -297,7 +300,7 @@ fn compare(
 fn baseline(path: &Path) -> anyhow::Result<Baseline> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a file of bounds; --save writes one", path.display()))
+        .with_context(|| format!("{} is not a file of bounds; write one with --save", path.display()))
 }
 
 /// Bounds functions of a user's file.

@@ -175,8 +175,8 @@ fn pairs(names: &[String]) -> anyhow::Result<Vec<Pair>> {
         for one in [pair.first, pair.second] {
             anyhow::ensure!(
                 !one.own_pages,
-                "{} takes its pages from the system: there is no fresh heap of it for every round; \
-                 `rtalloc run --probe cycles` times it",
+                "{} takes its pages from the system, so no fresh heap can be created for each round; time it with \
+                 `rtalloc run --probe cycles`",
                 one.name
             );
         }
@@ -185,7 +185,7 @@ fn pairs(names: &[String]) -> anyhow::Result<Vec<Pair>> {
     match names {
         [] => PAIRS.into_iter().map(|(first, second)| pair(first, second)).collect(),
         [first, rest @ ..] => {
-            let unknown = || format!("{first} is neither an allocator nor something to replay");
+            let unknown = || format!("{first} is neither an allocator nor a trace or workload");
             rtalloc_subjects::one(first).with_context(unknown)?;
             let [second] = rest else {
                 anyhow::bail!("{first}: name a second allocator to compare it with; `rtalloc allocators` lists them")
@@ -224,7 +224,7 @@ impl Traces {
         } else if !self.unpacked.add_shipped(word)? {
             anyhow::ensure!(
                 Path::new(word).exists(),
-                "{word:?} is not something to replay: neither a file, nor a workload ({}), nor a shipped trace ({})",
+                "{word:?} cannot be replayed: it is neither a file, nor a workload ({}), nor a shipped trace ({})",
                 Model::NAMES.join(", "),
                 shipped::names().collect::<Vec<_>>().join(", ")
             );

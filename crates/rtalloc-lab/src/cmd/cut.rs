@@ -25,7 +25,7 @@ pub fn at_most(traces: &[PathBuf], largest: u64) -> anyhow::Result<Unpacked> {
             let cut = trace::at_most(&mut reader, largest, &mut writer).with_context(|| path.display().to_string())?;
             anyhow::ensure!(
                 cut.kept > 0,
-                "{}: no request is of at most {largest} bytes: nothing is left; choose a larger --at-most",
+                "{}: no request has at most {largest} bytes; choose a larger --at-most",
                 path.display()
             );
             writer.finish().context("cannot write a cut trace to a temporary file")?;

@@ -191,7 +191,7 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     // For allocators without a recipe of their own this is only an attempt.
     let borrowed = subject.view.is_none() && scenario.subjects.is_empty();
     let description = if borrowed {
-        format!("{scenario}; the recipe is TLSF's, not known to be the worst of {allocator}")
+        format!("{scenario}; the recipe is TLSF's, not known to be the worst case of {allocator}")
     } else {
         scenario.to_string()
     };
@@ -240,7 +240,7 @@ fn scenario(worst: &Worst, subject: &Subject, heap_bytes: usize) -> anyhow::Resu
             let there = Operation::ALL.into_iter().filter(known).map(name).collect::<Vec<_>>().join(", ");
             format!("no worst case of {operation} is known for {}; there are: {there}", subject.name)
         } else {
-            format!("{} has no such recipe for {operation}; there is: {}", subject.name, recipes.join(", "))
+            format!("{} has no such recipe for {operation}; available: {}", subject.name, recipes.join(", "))
         }
     })
 }

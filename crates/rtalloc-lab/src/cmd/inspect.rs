@@ -182,7 +182,7 @@ impl Page {
             &format!("{} in {left}", bytes(survey.live_bytes_at_end)),
         );
         self.number("largest request", totals.largest_request_bytes, &bytes(totals.largest_request_bytes));
-        self.number("requested in all", totals.requested_bytes, &bytes(totals.requested_bytes));
+        self.number("total requested", totals.requested_bytes, &bytes(totals.requested_bytes));
         if totals.peak_live_bytes > 0 {
             self.section("Live memory over the operations");
             self.chart(survey);

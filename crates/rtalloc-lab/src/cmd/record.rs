@@ -131,8 +131,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// What to do about it.
 fn remedy(cause: Cause) -> &'static str {
     match cause {
-        Cause::LogLimit => "; raise the limit by --log-limit-mib",
-        Cause::DiskFull => "; name another directory by --log-directory",
+        Cause::LogLimit => "; raise the limit with --log-limit-mib",
+        Cause::DiskFull => "; choose another directory with --log-directory",
         _ => "",
     }
 }
@@ -169,22 +169,19 @@ fn report(output: &Path, totals: &Totals, findings: &Findings) -> String {
             let _ = writeln!(text, "rtalloc: {count} {what}");
         }
     };
-    line(findings.cross_thread_frees, "blocks were freed by another thread than the one that allocated them");
-    line(findings.zero_sized, "requests of size 0 are held as 1 byte");
+    line(findings.cross_thread_frees, "blocks were freed by a thread other than the one that allocated them");
+    line(findings.zero_sized, "requests of size 0 are recorded as 1 byte");
     line(findings.refused, "requests returned null and are not in the trace");
     line(
         u64::from(findings.programs.saturating_sub(1)),
-        "times the program replaced itself by another (exec); the trace is of the last one",
+        "times the program replaced itself with another (exec); the trace is that of the last one",
     );
-    line(
-        findings.unknown_frees,
-        "frees of blocks that were never seen allocated are not in the trace (blocks from before recording)",
-    );
+    line(findings.unknown_frees, "frees of blocks allocated before recording began are not in the trace");
     line(
         findings.unknown_reallocations,
-        "reallocations of blocks that were never seen allocated are held as allocations (blocks from before recording)",
+        "reallocations of blocks allocated before recording began are recorded as allocations",
     );
-    line(findings.missed_frees, "blocks were reused without a free that was seen; the trace frees them just before");
+    line(findings.missed_frees, "blocks were reused without a recorded free; the trace frees them just before");
     if totals.events == 0 {
         let _ = writeln!(text, "rtalloc: the program allocated nothing, so the trace is empty");
     }

@@ -59,7 +59,7 @@ fn parse_offset(text: &str) -> Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    number.map_err(|error| format!("{error}: give the byte that `rtalloc recover DUMP` names"))
+    number.map_err(|error| format!("{error}: give an offset that `rtalloc recover DUMP` prints"))
 }
 
 /// The findings, for other programs.
@@ -195,7 +195,7 @@ fn line(text: &mut String, name: &str, value: &str) {
 
 /// Several recorders in one dump.
 fn several(path: &Path, found: &[Found]) -> String {
-    let mut text = format!("{}: several flight recorders; choose one by --at\n", path.display());
+    let mut text = format!("{}: several flight recorders; choose one with --at\n", path.display());
     for found in found {
         if let Ok(ring) = &found.ring {
             let records = counted(ring.entries.len() as u64, "record");
@@ -240,7 +240,7 @@ fn describe(path: &Path, offset: u64, ring: &Ring, findings: &Findings, totals: 
         (findings.regions, "regions", ": added or removed; a trace has no regions"),
         (findings.older_frees, "left out", ": frees of blocks from before the ring begins"),
         (findings.older_reallocations, "changed", ": reallocations of such blocks, which are allocations in the trace"),
-        (findings.missed_frees, "added", ": frees that damaged records must have held"),
+        (findings.missed_frees, "added", ": frees that the damaged records must have contained"),
     ];
     for (count, name, what) in notes {
         if count > 0 {
@@ -315,14 +315,10 @@ fn list(text: &mut String, ring: &Ring, count: usize) {
 fn compared(replayed: &Replayed) -> String {
     let Replayed { subject, compared, same, .. } = replayed;
     let mut text = String::new();
-    let share = format!("{} of {} answers the same, every address included", grouped(*same), grouped(*compared));
+    let share = format!("{} of {} results are identical, including every address", grouped(*same), grouped(*compared));
     match &replayed.difference {
         None if *compared == 0 => {
-            line(
-                &mut text,
-                "replay",
-                &format!("nothing to compare: no request was recorded that {subject} could be asked"),
-            );
+            line(&mut text, "replay", &format!("nothing to compare: no recorded request can be replayed on {subject}"));
         }
         None => line(&mut text, "replay", &format!("{share}, on {subject}")),
         Some(difference) => {
@@ -334,7 +330,7 @@ fn compared(replayed: &Replayed) -> String {
             line(
                 &mut text,
                 "replay",
-                &format!("{} answers were the same, on {subject}; the first that differs:", grouped(*same)),
+                &format!("{} results are identical on {subject}; the first difference:", grouped(*same)),
             );
             line(&mut text, "DIFFERENT", &format!("recorded: {recorded}; now {now}"));
             let why =
@@ -344,7 +340,11 @@ fn compared(replayed: &Replayed) -> String {
     }
     if replayed.misuses > 0 {
         let count = counted(replayed.misuses, "operation");
-        line(&mut text, "", &format!("{count} on blocks that were not live left out, as the heap ignored them"));
+        line(
+            &mut text,
+            "",
+            &format!("{count} on blocks that were not live were left out, because the heap ignored them"),
+        );
     }
     if let Some(number) = replayed.region_added {
         line(&mut text, "", &format!("up to record number {number}, which added another region to the heap"));

@@ -112,7 +112,7 @@ fn of_compact_fit(arguments: &CompactFit) -> anyhow::Result<ExitCode> {
     while reader.next_chunk(&mut chunk)? {
         events.append(&mut chunk);
     }
-    anyhow::ensure!(!events.is_empty(), "{shown} has no operations; give a trace with some");
+    anyhow::ensure!(!events.is_empty(), "{shown} has no operations; choose another trace");
     let (shape, subject) = if arguments.paper {
         (Shape::moving::<PaperLadder>(), "compact-fit-paper")
     } else {

@@ -272,7 +272,7 @@ impl Execution {
     fn look_at<H: SharedAllocator<'static>>(&self, mut heap: H, room: usize, range: std::ops::Range<usize>) {
         let verify = |heap: &mut H| {
             if let Err(corruption) = heap.check() {
-                world::fault(|| format!("the heap is corrupt when all threads are done: {corruption}"));
+                world::fault(|| format!("the heap is corrupt after all threads finished: {corruption}"));
             }
         };
         verify(&mut heap);

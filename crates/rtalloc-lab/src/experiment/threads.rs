@@ -48,8 +48,8 @@ pub enum ThreadsError {
     Campaign(#[from] CampaignError),
     /// The trace has no parallelism.
     #[error(
-        "{} was recorded of a program with one thread: `--copies 2` lets two threads replay it at a time, each with blocks of its own; \
-         `rtalloc run` replays it as it is",
+        "{} was recorded from a single-threaded program: with `--copies 2` two threads replay it concurrently, each \
+         with its own blocks; `rtalloc run` replays it unchanged",
         path.display()
     )]
     OneThread {

@@ -11,7 +11,7 @@ use std::{fmt, io};
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
     /// The subject takes its own pages: its heap cannot be created afresh.
-    #[error("{0} has no heap of its own that could be created afresh for every sequence")]
+    #[error("no fresh heap of {0} can be created for each sequence")]
     OwnPages(&'static str),
     /// The subject's state is not in its region, or cannot be read.
     #[error("{0} keeps state outside its region, so its states cannot be distinguished and restored")]

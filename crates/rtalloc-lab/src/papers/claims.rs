@@ -19,10 +19,12 @@ pub struct Claim {
 }
 
 /// The meanings of the verdicts, in the same words as METHODOLOGY.md.
-pub(crate) const VERDICTS_MEAN: &str = "confirmed: our figures obey the rule in the claim. refuted: they break it. not reproduced: no judgement: \
-    a figure is missing (a part not run, an allocator that failed, too few processors), our load cannot tell (Compact-fit's 6a and 7c), a \
-    choice of ours was calibrated by the same figure (F under the reading fit) or, in the TLSF paper's table VI alone, our mean is outside \
-    the published sets.";
+pub(crate) const VERDICTS_MEAN: &str = "confirmed: our figures satisfy the rule in the claim. refuted: they violate \
+                                        it. not reproduced: no judgement, because a figure is missing (a part was not \
+                                        run, an allocator failed, or there were too few processors), our load does not \
+                                        decide the claim (Compact-fit's 6a and 7c), a parameter of ours was calibrated \
+                                        with the same figure (F with the reading fit), or, only in table VI of the \
+                                        TLSF paper, our mean is outside the published sets.";
 
 /// Each claim with its verdict and figures, then the notes.
 pub(crate) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {

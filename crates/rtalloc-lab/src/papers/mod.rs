@@ -58,9 +58,9 @@ impl Scale {
     #[must_use]
     pub fn words(self) -> &'static str {
         self.pick(
-            "all experiments with reduced replication (--quick); every table says of how many runs it is",
-            "all experiments with moderate replication; every table says of how many runs it is",
-            "all experiments in the papers' own sizes (--full)",
+            "all experiments with reduced replication (--quick); every table states its number of runs",
+            "all experiments with moderate replication; every table states its number of runs",
+            "all experiments in the papers' sizes (--full)",
         )
     }
 
@@ -137,7 +137,7 @@ impl Reproduced {
 
 /// A directory for the traces of an experiment.
 fn folder() -> anyhow::Result<tempfile::TempDir> {
-    tempfile::tempdir().context("cannot make a folder for traces; set TMPDIR to a directory with room")
+    tempfile::tempdir().context("cannot create a folder for traces; set TMPDIR to a directory with room")
 }
 
 #[cfg(test)]

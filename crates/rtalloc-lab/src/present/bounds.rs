@@ -140,18 +140,18 @@ fn operations(study: &Study) -> impl Iterator<Item = (&SubjectBounds, &Operation
 fn notes(study: &Study, reasons: bool) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "Executed x86-64 instructions of one call, from the entry point to its return, callees included; no time \
-             (METHODOLOGY.md). Code of {}, SHA-256 of the binary {}.",
+            "Executed x86-64 instructions of one call, from the entry point to its return, callees included; not a \
+             time (METHODOLOGY.md). Code of {}, SHA-256 of the binary {}.",
             study.rustc, study.sha256
         ),
-        "static bound: proved from the machine code, the proof checked: no call that returns executes more. shortest \
-         path: none executes fewer."
+        "static bound: proved from the machine code, with a checked proof: no call that returns executes more. \
+         shortest path: none executes fewer."
             .into(),
     ];
     if !study.observed_in.is_empty() {
         notes.push(format!(
-            "observed maximum: apart from scenarios, the most of any operation performed in {}. scenario maximum: in the \
-             worst case that a paper describes. gap: bound less the larger of scenario and observed.",
+            "observed maximum: of any operation performed in {}, except scenarios. scenario maximum: of the worst case \
+             that a paper describes. gap: bound less the larger of scenario and observed.",
             study.observed_in.join("; ")
         ));
     }
@@ -173,7 +173,7 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
     if reasons {
         notes.extend(declines(study));
     } else if operations(study).any(|(_, operation)| matches!(operation.answer, Answer::Declined { .. })) {
-        notes.push("--explain says where the obstacles to a bound are and what to do about them.".into());
+        notes.push("--explain shows the obstacles to a bound and how to remove them.".into());
     }
     let bounds = || {
         operations(study).filter_map(|(_, operation)| match &operation.answer {
@@ -203,11 +203,11 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
         }
         if !operation.holds.is_empty() {
             let holds: Vec<String> = operation.holds.iter().map(|(lock, most)| format!("{lock} {most}")).collect();
-            notes.push(format!("{name} under a lock, which is held no longer than that: {}.", holds.join(", ")));
+            notes.push(format!("{name} under a lock, with this bound on the lock hold time: {}.", holds.join(", ")));
         }
         if !bounded.never_returning.is_empty() {
             notes.push(format!(
-                "{name} may, instead of returning, call what never returns: {}. What is executed then is in no bound.",
+                "{name} may call a function that never returns: {}. No bound includes the instructions executed then.",
                 bounded.never_returning.join(", ")
             ));
         }
@@ -262,7 +262,7 @@ pub fn explanation(subject: &SubjectBounds, operation: &OperationBounds) -> Stri
     if !operation.observed_by.is_empty() {
         let by: Vec<String> =
             operation.observed_by.iter().map(|(what, most)| format!("{what} {}", number::grouped(*most))).collect();
-        let _ = writeln!(text, "  most by driver: {}", by.join(", "));
+        let _ = writeln!(text, "  maximum by driver: {}", by.join(", "));
     }
     if let Answer::Bounded(bounded) = &operation.answer {
         path(&mut text, bounded);
@@ -306,14 +306,14 @@ fn reasons(bounded: &Bounded) -> String {
     }
     for (step, instructions) in runs {
         let why = match &step.reached {
-            Some(Reached::Never) => "no operation performed executed them".to_string(),
+            Some(Reached::Never) => "no performed operation executed them".to_string(),
             Some(Reached::NeverWith { other }) => {
                 let source = bounded.path.iter().find(|step| step.address == *other).map_or("", |step| &step.source);
                 format!(
-                    "other operations executed them, but none that executes {other:#x} ({source}) as this path does"
+                    "other operations executed them, but none also executed {other:#x} ({source}), as this path does"
                 )
             }
-            _ => "other operations executed them, but none together with all of this path".to_string(),
+            _ => "other operations executed them, but none executed all of this path".to_string(),
         };
         let _ = writeln!(
             text,

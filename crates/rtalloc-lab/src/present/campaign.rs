@@ -72,7 +72,7 @@ pub fn differences(difference: &Difference, look: Look) -> String {
     for changed in difference.experiments.values().flat_map(|found| found.changed.iter().take(SHOWN)) {
         let (place, first, second) = &changed.most;
         let line = format!(
-            "{}: {} differ, {place} most: {first} and {second}",
+            "{}: {} differ, most at {place}: {first} and {second}",
             changed.key,
             number::counted(changed.figures as u64, "figure")
         );

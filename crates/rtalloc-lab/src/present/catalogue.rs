@@ -143,17 +143,18 @@ fn build(cards: &[Card], columns: &[&Column], look: Look) -> String {
 
 fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
-        "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the most \
-         x86-64 instructions, proved from this program's code, in a heap of 16 MiB; -: none, `rtalloc allocators NAME` says why. largest request: what \
-         no heap exceeds; heap: the heap decides. read: instructions to read a byte of a block, through its handle where it has no pointer. header, granule: bytes."
+        "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the \
+         most x86-64 instructions, proved from this program's code, in a heap of 16 MiB; -: none, `rtalloc allocators \
+         NAME` explains why. largest request: the limit in any heap; heap: depends on the heap. read: instructions to \
+         read a byte of a block, through its handle if it has no pointer. header, granule: bytes."
             .to_string(),
     ];
     if cards.iter().any(|card| card.in_dozen) {
-        notes.push("*: in the dozen that `rtalloc` shows without arguments.".into());
+        notes.push("*: one of the twelve that `rtalloc` shows by default.".into());
     }
-    notes.push("`rtalloc allocators NAME` tells all about one.".into());
+    notes.push("`rtalloc allocators NAME` describes one in full.".into());
     if !left_out.is_empty() {
-        notes.push(format!("Left out for want of width: {}.", left_out.join(", ")));
+        notes.push(format!("Omitted because the terminal is too narrow: {}.", left_out.join(", ")));
     }
     notes
 }
@@ -175,7 +176,10 @@ pub fn card(card: &Card, look: Look) -> String {
         Origin::Peer => "a published crate",
         Origin::System => "this machine's",
     };
-    page.fact("family", &format!("{}, {whose}{}", card.family, if card.in_dozen { "; one of the dozen" } else { "" }));
+    page.fact(
+        "family",
+        &format!("{}, {whose}{}", card.family, if card.in_dozen { "; one of the default twelve" } else { "" }),
+    );
     page.fact("policy", &card.policy);
     page.fact("from", &card.source);
     page.gap();
@@ -196,12 +200,12 @@ pub fn card(card: &Card, look: Look) -> String {
 fn blocks(card: &Card, page: &mut Page) {
     let blocks = &card.blocks;
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "not known".into(), exactly);
-    let heap_decides = |bytes: Option<u64>| bytes.map_or_else(|| "the heap decides".into(), exactly);
+    let heap_decides = |bytes: Option<u64>| bytes.map_or_else(|| "depends on the heap".into(), exactly);
     page.fact(
         "header",
         &match blocks.header_bytes {
             Some(0) => "none".into(),
-            Some(bytes) => format!("{} in front of every live block", exactly(bytes)),
+            Some(bytes) => format!("{} before every live block", exactly(bytes)),
             None => "not known".into(),
         },
     );
@@ -218,7 +222,7 @@ fn blocks(card: &Card, page: &mut Page) {
     page.fact(
         "alignment",
         &format!(
-            "{} without being asked; at the most: {}",
+            "{} by default; at most: {}",
             exactly(blocks.alignment_bytes),
             heap_decides(blocks.largest_alignment_bytes)
         ),

@@ -143,7 +143,7 @@ fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
 fn standing(first: &str, compared: &[[Option<f64>; 3]]) -> String {
     let slower = |which: usize| compared.iter().filter(|ratios| is_slower(ratios[which])).count();
     format!(
-        "Of {}, {first} is the slower one in allocate on {}, in free on {}, in the whole replay on {}.",
+        "Of {}, {first} is slower in allocate on {}, in free on {}, and in the whole replay on {}.",
         number::counted(compared.len() as u64, "trace"),
         slower(0),
         slower(1),
@@ -154,16 +154,16 @@ fn standing(first: &str, compared: &[[Option<f64>; 3]]) -> String {
 fn notes(comparisons: &Comparisons) -> Vec<String> {
     let environment = &comparisons.environment;
     vec![
-        "In each round both replay the whole trace, once timed and once not, in fresh heaps of the same memory; they begin \
-         in turns. ratio: first / second, below 1 where the first is the faster one."
+        "In each round both replay the whole trace, once timed and once not, in fresh heaps in the same memory; which \
+         of them begins alternates. ratio: first / second, below 1 if the first is faster."
             .into(),
         format!(
-            "allocate, free: mean over the operations of the least ticks of each over the rounds; the least of reading the \
-             counter is subtracted. A tick is {:.2} ns here.",
+            "allocate, free: for each operation the minimum of its ticks over the rounds, then the mean over the \
+             operations; the minimum cost of reading the counter is subtracted. A tick is {:.2} ns here.",
             1e9 / environment.tsc_hz.max(1) as f64
         ),
-        "replay: the whole trace without timers, reallocations and the replaying loop included; the median over the rounds, \
-         and the quartiles of the ratio."
+        "replay: the whole trace without timers, including reallocations and the replay loop; median over the rounds, \
+         and quartiles of the ratio."
             .into(),
         format!("{} It took {:.0} s.", measured(environment), comparisons.seconds),
     ]

@@ -107,8 +107,8 @@ fn notes(costs: &Costs, left_out: &[String]) -> Vec<String> {
         "Executed x86-64 instructions of one call, the costliest of the allocator's worst-case recipes in a heap of that \
          size (`rtalloc generate worst:ALLOCATOR` writes them). Counted exactly."
             .into(),
-        "stated: by the allocator's contract; n is the number of free blocks in front of the operation, H the size of the heap. found: the lowest \
-         class whose curve passes every point at less than a tenth of it (METHODOLOGY.md)."
+        "stated: by the allocator's contract; n is the number of free blocks before the operation, H the size of the \
+         heap. found: the lowest class whose curve is within a tenth of every point (METHODOLOGY.md)."
             .into(),
     ];
     for subject in &costs.subjects {
@@ -124,7 +124,7 @@ fn notes(costs: &Costs, left_out: &[String]) -> Vec<String> {
         notes.extend(subject.troubles.iter().map(|trouble| format!("{}: {trouble}.", subject.subject.name)));
     }
     if !left_out.is_empty() {
-        notes.push(format!("Left out for want of width: heap of {}.", left_out.join(", ")));
+        notes.push(format!("Omitted because the terminal is too narrow: heap of {}.", left_out.join(", ")));
     }
     notes.push(format!("Measured in {:.0} s.", costs.seconds));
     notes

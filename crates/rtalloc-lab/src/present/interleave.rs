@@ -30,18 +30,18 @@ pub fn tables(found: &Interleaved, look: Look) -> String {
 }
 
 const NOTES: [&str; 3] = [
-    "A step is an access to a word that other threads may access too: a read-modify-write (rmw), a load or a store. Most of each kind over \
-     all operations, not necessarily of the same one, / its published bound. total: most steps of any one operation; \
-     alone: the same where each thread had the heap to itself; by: the adversary that found it.",
-    "refused: all reasons together. contended: others were at work. spurious: refused, and not when the same was asked for again at once, \
-     undisturbed.",
-    "Schedules interleave threads at their steps, and every step is seen by all at once: weaker memory orderings are what the model \
-     checkers of the library's tests look at.",
+    "A step is an access to a word that other threads may access too: a read-modify-write (rmw), a load or a store. \
+     Maximum of each kind over all operations, not necessarily in the same one, / its published bound. total: maximum \
+     steps of any single operation; alone: the same without concurrency; by: the adversary that found it.",
+    "refused: for any reason. contended: refused while others were active. spurious: refused, but served when repeated \
+     immediately without concurrency.",
+    "Schedules interleave threads at their steps, with sequentially consistent memory. The model checkers of the \
+     library's tests cover weaker memory orderings.",
 ];
 
 fn of_allocator(allocator: &Explored, look: Look) -> String {
     let head = format!(
-        "{}: allocate {}, free {}; heap of {}, {} schedules, {} choices of who goes on",
+        "{}: allocate {}, free {}; heap of {}, {} schedules, {} scheduling choices",
         allocator.name,
         allocator.allocate,
         allocator.deallocate,

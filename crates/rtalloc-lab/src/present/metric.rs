@@ -269,7 +269,7 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
     match &cell.outcome {
         Outcome::Completed => None,
         Outcome::Failures { failed, first, beyond_reach: 0 } => Some(format!(
-            "{} failed, the first at {}; the replay went on without those blocks.",
+            "{} failed, the first at {}; the replay continued without those blocks.",
             number::counted(*failed, "allocation"),
             place(*first),
         )),
@@ -291,7 +291,7 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
             "stopped by the limit of processor time at {}; its figures are of the operations before.",
             place(*at)
         )),
-        Outcome::NotMeasured { what } => Some(format!("not measured: {what}; nothing is known of the allocator.")),
+        Outcome::NotMeasured { what } => Some(format!("not measured: {what}; nothing is known about the allocator.")),
         Outcome::Broken { what } => Some(format!("did not finish: {what}")),
     }
 }

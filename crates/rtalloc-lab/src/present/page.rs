@@ -138,7 +138,7 @@ pub(crate) fn environments(all: &[Environment]) -> Markup {
         @if let [first, others @ ..] = all {
             (environment(first))
             @if !others.is_empty() {
-                p { "Timed on several machines; times of unlike machines stand in one table:" }
+                p { "Timed on several machines; one table has times of different machines:" }
                 ul {
                     @for each in all { li { (processor(each)) ", " (each.kernel) } }
                 }

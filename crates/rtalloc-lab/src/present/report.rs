@@ -53,11 +53,11 @@ fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotErro
             @for paragraph in &verdict.reasons { p { (paragraph) } }
         }
         (figure(picture.as_deref(), &html! {
-            b { "Worst instructions against heap needed. " }
-            "Lower left is better; both axes are logarithmic. Each allocator stands where its worst trace puts it. \
-             Filled: constant cost as its author states; hollow: not. The dotted line is the front: what no allocator \
-             of constant cost beats. The ring is the verdict's choice. Who failed on a trace, or has no heap of a \
-             chosen size, is not shown."
+            b { "Worst observed instructions against heap needed. " }
+            "Lower left is better; both axes are logarithmic. Each allocator is at its worst trace. Filled: constant \
+             cost according to its author; hollow: not. The dotted line is the Pareto front of the allocators of \
+             constant cost. The ring marks the verdict's choice. Allocators that failed on a trace, or whose heap size \
+             cannot be chosen, are not shown."
         }))
         @for paragraph in &verdict.cautions {
             @let mut lines = paragraph.lines();
@@ -79,12 +79,12 @@ fn worst_cases(run: &Run, cast: Cast<'_>) -> Result<Markup, PlotError> {
     Ok(html! {
         section id="worst-cases" {
             h2 { "Worst cases" }
-            p.about { "What an operation executes at most does not show in any trace: it is brought about." }
+            p.about { "No trace shows the worst case of an operation; it must be constructed." }
             (figure(picture.as_deref(), &html! {
                 b { "Instructions of the worst case over the size of the heap. " }
-                "Our allocators alone: each point is the costliest of the worst-case recipes of the papers and of ours, \
-                 performed in a heap of that size. What is level is constant; what climbs with the grid's diagonal is linear. \
-                 `rtalloc costs` has all numbers, and the class that each contract states."
+                "Only our allocators: each point is the costliest of the papers' and our own worst-case recipes, \
+                 performed in a heap of that size. A flat curve is constant; one parallel to the grid's diagonal is \
+                 linear. `rtalloc costs` has all numbers, and the class that each contract states."
             }))
         }
     })
@@ -152,7 +152,7 @@ fn happened(standing: &Standing) -> Markup {
             }
         } @else {
             td.left.what.warn data-v="trouble" {
-                "trouble on "
+                "problems on "
                 @for (position, (trace, _)) in standing.troubles.iter().enumerate() {
                     @if position > 0 { ", " }
                     (trace)
@@ -175,24 +175,24 @@ fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, P
             (figures_table(result, cast))
             (figure(instructions.as_deref(), &html! {
                 b { "Instructions per operation. " }
-                "One row per allocator. The height is the share of operations on a logarithmic scale, so that rare ones \
-                 are seen; the upright line is the 99.9th percentile, the thick end the maximum observed. A bounded \
+                "One row per allocator. The height is the share of operations on a logarithmic scale, so rare ones are \
+                 visible; the vertical line is the 99.9th percentile, the thick end the observed maximum. A bounded \
                  allocator's row ends early."
             }))
             (figure(ticks.as_deref(), &html! {
                 b { "Time per operation in ticks of the time-stamp counter. " }
                 "As above. An arrow means that raw maxima lie beyond the figure: on a shared machine they are noise, \
-                 the interrupt that fell into an operation. The combs at the left are the steps of the counter."
+                 such as an interrupt during an operation. The combs at the left are the steps of the counter."
             }))
             (figure(memory.as_deref(), &html! {
                 b { "Memory over the trace. " }
-                "Shaded: live memory, what the program had requested and not freed. Lines: what each allocator had used \
-                 of its heap by then (its running H); the numbers are where it ended."
+                "Shaded: live memory, requested and not yet freed. Lines: used memory of each allocator so far (its \
+                 running H); the numbers are the final values."
             }))
             (figure(fragmentation.as_deref(), &html! {
                 b { "Memory beyond the live memory. " }
-                "F = (H - M) / M, and by how much the smallest heap that serves the whole trace, control structure \
-                 included, exceeds M. Markers at the right edge lie beyond it."
+                "F = (H - M) / M, and the excess over M of the smallest heap that serves the whole trace, control \
+                 structure included. Markers at the right edge lie beyond it."
             }))
         }
     })
@@ -274,10 +274,10 @@ fn methods() -> Markup {
         section id="methods" {
             h2 { "Methods" }
             p {
-                "Every trace is the sequence of memory operations of a real program or of a model. It is replayed on each \
-                 allocator: the same sizes in the same order, blocks freed when the program freed them. Each allocator \
-                 works in a process of its own; one that crashes, fails or is too slow stays in the tables with what \
-                 happened."
+                "Every trace is the sequence of memory operations of a real program or of a model. It is replayed on \
+                 each allocator: the same sizes in the same order, blocks freed when the program freed them. Each \
+                 allocator runs in its own process; one that crashes, fails or is too slow remains in the tables with \
+                 its outcome."
             }
             dl {
                 dt { "live memory, M" }
@@ -288,48 +288,51 @@ fn methods() -> Markup {
                 dt { "fragmentation, F" }
                 dd { "(H - M) / M." }
                 dt { "smallest heap" }
-                dd { "The smallest region, control structure included, in which the whole trace succeeds; found by bisection. \
-                      This is what a system has to reserve." }
+                dd { "The smallest region, control structure included, in which the whole trace succeeds; found by \
+                      bisection. This is the memory that a system must reserve." }
                 dt { "instructions" }
-                dd { "Executed machine instructions of one operation from its entry to its return, counted in every operation \
-                      of the trace; the same on every run of the same binary, whatever else the machine does. A maximum is \
-                      of these traces; what no trace can exceed is told by `rtalloc bound`." }
+                dd { "Executed machine instructions of one operation from its entry to its return, counted in every \
+                      operation of the trace; the same on every run of the same binary, whatever else the machine \
+                      does. A maximum is of these traces; `rtalloc bound` prints the bound for every trace." }
                 dt { "reallocations" }
-                dd { "Replayed like everything else; their figures are in the JSON and CSV exports alone, since what they cost \
-                      depends on whether the block has to move." }
+                dd { "Replayed like all operations; their figures are only in the JSON and CSV exports, because their \
+                      cost depends on whether the block must move." }
                 dt { "ticks" }
                 dd { "Differences of the processor's time-stamp counter around an operation, less the cost of an empty \
-                      measurement. The trace is replayed several times and of each operation the minimum is kept (voting), \
-                      which removes most disturbances by the rest of the machine, not all." }
+                      measurement. The trace is replayed several times and the minimum of each operation is kept, \
+                      which removes most disturbances by the rest of the machine, but not all." }
                 dt { "raw maxima of ticks" }
                 dd { "On a shared or virtual machine they are noise. Compare the quantiles, and the instructions." }
                 dt { "observed maximum" }
-                dd { "The largest value seen in a replay. It is not a bound: a bound would hold for every sequence of operations." }
+                dd { "The largest value seen in a replay. It is not a bound: a bound holds for every sequence of \
+                      operations." }
                 dt { "cost" }
                 dd { "How the cost of an operation grows with the number n of blocks, as the allocator's author states it." }
                 dt { "the verdict" }
                 dd {
-                    "Candidates are the allocators of stated constant cost that served every trace and of which both figures are \
-                     known: the most instructions of an allocate or a free on any trace, and the largest quotient of smallest \
-                     heap and M on any trace. TLSF is taken, the default, unless it is none of them; then each figure is divided by the \
-                     best candidate's, and the smallest product is named. Ties go to the fewer instructions, then to ours, then to \
-                     the first name."
+                    "Candidates are the allocators of stated constant cost that served every trace and whose figures \
+                     are both known: the maximum instructions of an allocate or free on any trace, and the largest \
+                     ratio of smallest heap to M on any trace. TLSF is the default if it is a candidate. Otherwise \
+                     each figure is divided by the best candidate's, and the smallest product wins. Ties go to fewer \
+                     instructions, then to ours, then to the first name."
                 }
             }
             h3 { "Words in the tables" }
             dl {
                 dt { "-" }
-                dd { "No figure: the probe did not take part or could not; or (space) the allocator takes its own pages from the \
-                      system; or (smallest heap) no heap tried served the whole trace, or the search was not done within \
-                      the limit of processor time." }
+                dd { "No figure: the probe was not selected or could not run; or (space) the allocator takes its own \
+                      pages from the system; or (smallest heap) none of the heap sizes tried served the whole trace, \
+                      or the search exceeded the limit of processor time." }
                 dt { "ok" }
                 dd { "Every operation succeeded." }
                 dt { "failed" }
-                dd { "So many allocations failed; the replay went on without those blocks." }
+                dd { "Number of failed allocations; the replay continued without those blocks." }
                 dt { "stopped" }
-                dd { "The limit of processor time ended it; its figures are of the operations up to there, and it competes for nothing." }
+                dd { "The limit of processor time was reached; its figures cover the operations before that, and it is \
+                      excluded from the comparison." }
                 dt { "not measured" }
-                dd { "The machine was busy and gave it too little processor time, several times; nothing is known of it." }
+                dd { "The machine was busy and gave it too little processor time, in several attempts; nothing is \
+                      known about it." }
                 dt { "broken" }
                 dd { "It did not run at all, or crashed." }
                 dt { "green" }

@@ -43,7 +43,7 @@ pub(crate) fn family(name: &str, lock: Option<&str>) -> &'static str {
 }
 
 /// The x-axis label of a [`rarity`].
-pub(crate) const RARITY: &str = "of so many operations one takes as long or longer";
+pub(crate) const RARITY: &str = "one in this many operations takes at least this long";
 
 /// For each duration in ticks, the number of operations per one that takes at least as long.
 #[allow(clippy::cast_precision_loss)] // drawn

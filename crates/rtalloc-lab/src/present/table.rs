@@ -110,21 +110,21 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
     if cells().any(|cell| cell.time.is_some()) {
         notes.push(
             "ticks: of the time-stamp counter, the cost of an empty measurement subtracted, the minimum over identical \
-             replays kept per operation. A raw maximum in ticks on a shared machine is noise: an interrupt lands in it."
+             replays kept per operation. On a shared machine a raw maximum in ticks is noise: it includes interrupts."
                 .to_string(),
         );
     }
     if cells().any(|cell| cell.space.is_some()) {
         notes.push(
-            "M: most bytes requested and not freed. H: used memory, without control structure. F = (H - M) / M. smallest \
-             heap: the smallest region, control structure included, that serves the whole trace."
+            "M: maximum of bytes requested and not freed. H: used memory, without control structure. F = (H - M) / M. \
+             smallest heap: the smallest region, control structure included, that serves the whole trace."
                 .to_string(),
         );
     }
     if counted(run) {
         notes.push(
-            "instr: executed instructions, counted in every operation; max includes refused requests, mean does not. `rtalloc bound` \
-             tells what they can never exceed."
+            "instr: executed instructions, counted in every operation; max includes refused requests, mean does not. \
+             `rtalloc bound` prints their bounds."
                 .to_string(),
         );
     }
@@ -134,27 +134,27 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
     reads.dedup();
     if !reads.is_empty() {
         notes.push(format!(
-            "Instructions to read a byte of an object through its handle: {}; through a pointer 2. Operations alone are in the table, \
-             accesses are not.",
+            "Instructions to read a byte of an object through its handle: {}; through a pointer 2. The table has \
+             operations only, not accesses.",
             reads.join(", ")
         ));
     }
     if cells().any(|cell| metric::ALL.iter().any(|metric| (metric.value)(cell).is_none())) {
         notes.push(
-            "-: no figure: the probe did not take part or could not, or (F, H, heap) the allocator takes its own pages \
-             from the system, or (smallest heap) no heap tried served the whole trace or the search was not done within \
-             the limit of processor time."
+            "-: no figure: the probe was not selected or could not run, or (F, H, heap) the allocator takes its own \
+             pages from the system, or (smallest heap) none of the heap sizes tried served the whole trace or the \
+             search exceeded the limit of processor time."
                 .to_string(),
         );
     }
     if let Some((word, limit)) = run.traces.iter().find_map(beyond_reach) {
         notes.push(format!(
-            "{word}: that share of the requests is larger than the allocator serves in any heap, and was refused; its \
-             figures are of the rest. `--at-most {limit}` compares all on the requests it serves."
+            "{word}: this share of the requests is larger than the allocator serves in any heap, and was refused; its \
+             figures are for the others. `--at-most {limit}` compares all allocators on the requests it serves."
         ));
     }
     if !left_out.is_empty() {
-        notes.push(format!("Left out for want of width: {}.", left_out.join(", ")));
+        notes.push(format!("Omitted because the terminal is too narrow: {}.", left_out.join(", ")));
     }
     notes
 }

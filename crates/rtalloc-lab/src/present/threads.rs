@@ -33,9 +33,9 @@ fn head(trace: &ThreadedTrace, ordering: &str) -> String {
     let facts = &trace.trace;
     let copies = match trace.copies {
         1 => String::new(),
-        copies => format!(" ({copies} copies of the trace, each with blocks of its own)"),
+        copies => format!(" ({copies} copies of the trace, each with its own blocks)"),
     };
-    let order = if ordering == "recorded" { "in the recorded order" } else { "free but for causality" };
+    let order = if ordering == "recorded" { "in the recorded order" } else { "in causal order" };
     format!(
         "{}: {} operations by {}{copies}, {order}; {} of another thread's block; heap of {}",
         printable(&facts.name),
@@ -156,7 +156,7 @@ fn sentence(cell: &ThreadedCell) -> Option<String> {
                 requests => format!(" {} no heap of it serves.", number::counted(*requests, "request")),
             };
             Some(format!(
-                "requests were refused, the first at operation {}; the replay went on without those blocks.{beyond}",
+                "requests were refused, the first at operation {}; the replay continued without those blocks.{beyond}",
                 number::grouped(*first)
             ))
         }
@@ -171,17 +171,20 @@ fn sentence(cell: &ThreadedCell) -> Option<String> {
 fn notes(run: &ThreadedRun) -> Vec<String> {
     let cores = run.environment.cores as u64;
     let mut notes = vec![
-        "ticks: of the time-stamp counter around each operation, the cost of an empty measurement subtracted, of all replays together. \
-         A thread that loses its processor in an operation has that in its maximum. cv: standard deviation / mean."
+        "ticks: of the time-stamp counter around each operation, the cost of an empty measurement subtracted, of all \
+         replays together. The maximum includes preemption of a thread during an operation. cv: standard deviation / \
+         mean."
             .to_string(),
-        "smallest heap: the smallest region that serves the whole trace in its recorded order. refused: in all replays, the one that \
-         verifies every block among them. most live may be more than in the program: nothing keeps a thread from running ahead of the one \
-         that frees, unless `--order recorded` does. waits: operations that waited for another thread before they began, which no figure contains."
+        "smallest heap: the smallest region that serves the whole trace in its recorded order. refused: in all \
+         replays, including the one that verifies every block. most live may exceed that of the program, because a \
+         thread may run ahead of the one that frees, except with `--order recorded`. waits: operations that waited for \
+         another thread before they began; no figure includes the wait."
             .to_string(),
     ];
     if run.traces.iter().any(|trace| trace.threads > cores) {
         notes.push(format!(
-            "More threads than processors ({cores}): they take turns, and maxima are mostly those of the system's scheduler."
+            "More threads than processors ({cores}): threads share processors, and maxima are mostly those of the \
+             system's scheduler."
         ));
     }
     notes

@@ -21,7 +21,7 @@ pub fn tables(tuning: &Tuning, look: Look) -> String {
     let mut text = format!("Compact-fit on {name}, {}\n", number::counted(tuning.events, "operation"));
     let _ = writeln!(text, "\nSize classes that it uses");
     text.push_str(&classes(tuning, look));
-    let _ = writeln!(text, "\nChoices of max_nr_nf_pages: pages against moved objects; * none is better");
+    let _ = writeln!(text, "\nChoices of max_nr_nf_pages: pages against moved objects; *: Pareto-optimal");
     let rows = tuning.choices.iter().map(|choice| {
         vec![
             if choice.on_front { format!("* {}", choice.name) } else { format!("  {}", choice.name) },
@@ -56,7 +56,7 @@ pub fn tables(tuning: &Tuning, look: Look) -> String {
     if let Some(allocatable) = &tuning.allocatable {
         let _ = writeln!(
             text,
-            "\nRoom for more objects in a heap of {} ({}): at the worst moment and at the end",
+            "\nFurther allocatable objects in a heap of {} ({}): at the worst moment and at the end",
             number::bytes(allocatable.heap_bytes),
             number::counted(allocatable.pages, "page")
         );
@@ -130,17 +130,18 @@ fn limits(tuning: &Tuning, choice: &Choice) -> String {
 
 fn notes(tuning: &Tuning) -> Vec<String> {
     let mut notes = vec![
-        "longest run of frees: the most of n_f, frees without an allocation since, of section 3.4. enough: the smallest \
-         max_nr_nf_pages with which nothing is ever moved; Proposition 1 promises it from the longest run and 1 on, but with its order of pages by half it takes 2. pages: the \
-         most at once; those of abstract addresses are counted as if none came back."
+        "longest run of frees: the maximum of n_f (section 3.4), frees without an allocation since. enough: the \
+         smallest max_nr_nf_pages with which nothing is ever moved; Proposition 1 states the longest run plus 1, but \
+         with its order of half-full pages, plus 2 is needed. pages: the maximum at a time; pages of abstract \
+         addresses are counted as if none were returned."
             .into(),
-        "each: the same limit for all classes, but never more than enough for one. step: from 1 each on, one class at a time was given \
-         more, first where it saves the most for a page."
+        "each: the same limit for all classes, but never more than enough for a class. step: starting with 1 each, one \
+         class at a time was given another page, where a page saves the most moves."
             .into(),
     ];
     if tuning.beyond_reach > 0 {
         notes.push(format!(
-            "{} larger than a page of {}: refused, and left out here.",
+            "{} larger than a page of {}: refused, and omitted here.",
             number::counted(tuning.beyond_reach, "request"),
             number::bytes(tuning.page_bytes)
         ));
@@ -160,10 +161,10 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
     let labels: Vec<String> =
         longest.iter().map(|class| format!("class {} ({} B)", class.number, class.block_bytes)).collect();
     let mut names: Vec<(&str, &str)> = labels.iter().map(|label| (label.as_str(), "")).collect();
-    names.extend([("* none is better", ""), ("same for all", "")]);
+    names.extend([("*: Pareto-optimal", ""), ("same for all", "")]);
     #[allow(clippy::cast_precision_loss)] // drawn
     let runs = Panel {
-        title: "Frees of a size class without an allocation since (n_f), the most in each stretch".into(),
+        title: "Frees of a size class without an allocation since (n_f), maximum of each interval".into(),
         x: ("operations of the trace".into(), Spacing::Even),
         y: ("frees".into(), Spacing::Even),
         curves: longest

@@ -121,8 +121,8 @@ pub(crate) fn is_default(standing: &Standing) -> bool {
 /// A caveat to the advice to choose an allocator for its instructions alone.
 pub(crate) fn memory_caution(standing: &Standing) -> &'static str {
     if standing.subject.name == "half-fit" {
-        " Its worst-case memory is n times M, n being the largest request in units of its smallest block, rounded up to a power of two: an \
-         adversary makes it need nearly that (`rtalloc reproduce robson`)."
+        " Its worst-case memory is n times M, n being the largest request in units of its smallest block, rounded up \
+         to a power of two: an adversary makes it need nearly that much (`rtalloc reproduce robson`)."
     } else {
         ""
     }
@@ -154,8 +154,8 @@ fn headline(run: &Run, standings: &[Standing], take: Option<usize>) -> String {
     let counted = run.traces.iter().flat_map(|result| &result.cells).any(|cell| cell.instructions.is_some());
     let sized = standings.iter().any(|standing| standing.heap.is_some());
     match (counted, sized) {
-        (false, _) => "No verdict: it needs the instruction probe, which did not take part.".into(),
-        (true, false) => "No verdict: the smallest heap is known of no allocator on every trace.".into(),
+        (false, _) => "No verdict: it needs the instruction probe, which was not selected.".into(),
+        (true, false) => "No verdict: no allocator's smallest heap is known on every trace.".into(),
         (true, true) => "No verdict: no allocator of constant cost served every trace.".into(),
     }
 }
@@ -183,12 +183,14 @@ fn praise(run: &Run, taken: &Standing, candidates: usize) -> String {
         heap.trace,
     );
     if is_default(taken) {
-        text.push_str(" It is the default where an operation has to be bounded; what the others executed and needed is in the tables.");
+        text.push_str(
+            " It is the default where operations must be bounded; the tables have the figures of the others.",
+        );
     } else if candidates > 1 {
         let _ = write!(
             text,
-            " Of the {candidates} allocators of constant cost that served every trace it has the smallest product of \
-             the two figures; none of them beats it in both."
+            " Of the {candidates} allocators of constant cost that served every trace, it has the smallest product of \
+             the two figures; none of them is better in both."
         );
     } else {
         text.push_str(" It is the only allocator of constant cost that served every trace.");
@@ -249,8 +251,8 @@ fn alternatives(standings: &[Standing], take: usize, front: &[usize]) -> Option<
     let least = front.last().and_then(|last| of(*last)).map_or(taken_heap.ratio, |(_, (_, heap))| heap.ratio);
     if let Some((standing, (worst, heap))) = frugal.filter(|(_, (_, heap))| heap.ratio < least) {
         sentences.push(format!(
-            "Where no deadline has to hold: {} ({}) got by with {:.2} times M (on {}), but an operation executed {}, \
-             {} as many.",
+            "Without deadlines: {} ({}) needed {:.2} times M (on {}), but one of its operations executed {}, {} as \
+             many.",
             standing.subject.name,
             standing.subject.cost,
             heap.ratio,
@@ -288,10 +290,7 @@ fn logarithmic(standings: &[Standing], take: Option<usize>) -> Option<String> {
     entries.sort();
     let list: Vec<String> = entries.into_iter().map(|(_, text)| text).collect();
     (!list.is_empty()).then(|| {
-        format!(
-            "Not constant, but bounded where the size of the heap is known (`rtalloc bound` tells by what):\n{}.",
-            list.join(".\n")
-        )
+        format!("Not constant, but bounded for a known heap size (see `rtalloc bound`):\n{}.", list.join(".\n"))
     })
 }
 
@@ -327,7 +326,7 @@ fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
     }
     entries.sort_by_key(|(worst, _)| std::cmp::Reverse(*worst));
     let list: Vec<String> = entries.into_iter().map(|(_, text)| text).collect();
-    Some(format!("Avoid where a deadline has to hold:\n{}.", list.join(".\n")))
+    Some(format!("Avoid if there are hard deadlines:\n{}.", list.join(".\n")))
 }
 
 /// The observed maximum instructions, even if not every trace was counted.
@@ -375,7 +374,7 @@ fn small_blocks(standings: &[Standing]) -> Option<String> {
     let limited: Vec<&Standing> = standings.iter().filter(|standing| standing.only_beyond_reach).collect();
     let limits: Vec<u64> = limited.iter().filter_map(|standing| standing.subject.largest_request_bytes).collect();
     let advice = limits.iter().min().map_or_else(String::new, |least| {
-        format!(" `--at-most {least}` compares everybody on the blocks that all of them serve.")
+        format!(" `--at-most {least}` compares all allocators on the blocks that all of them serve.")
     });
     let names: Vec<String> = limited
         .iter()
@@ -386,8 +385,8 @@ fn small_blocks(standings: &[Standing]) -> Option<String> {
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "For small blocks alone, whatever the heap: {}. The traces have larger requests, so they are not \
-             judged here.{advice}",
+            "Only for small blocks, whatever the heap: {}. The traces have larger requests, so these are not judged \
+             here.{advice}",
             names.join(", ")
         )
     })
@@ -398,8 +397,7 @@ fn not_judged(standings: &[Standing]) -> Option<String> {
         standings.iter().filter(|standing| standing.own_pages).map(|standing| standing.subject.name.as_str()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "Without a figure for space: {}. They take pages from the system as they please, so that there is no heap \
-             whose size could be chosen.",
+            "Without a figure for space: {}. They take pages from the system, so their heap size cannot be chosen.",
             names.join(", ")
         )
     })
@@ -412,8 +410,8 @@ pub(crate) fn counted(run: &Run) -> bool {
 
 fn caveat(run: &Run) -> Option<String> {
     counted(run).then(|| {
-        "These are observed maxima, of every operation of these traces; what no trace can exceed is told by `rtalloc \
-         bound`."
+        "These are observed maxima over all operations of these traces; `rtalloc bound` prints the bounds for every \
+         trace."
             .to_string()
     })
 }
@@ -486,7 +484,7 @@ mod tests {
             "If instructions matter more than memory: half-fit",
             "Its worst-case memory is n times M",
             "It is the default where an operation has to be bounded",
-            "Where no deadline has to hold: best-fit (O(n)) got by with 1.07",
+            "Without deadlines: best-fit (O(n)) needed 1.07",
             "first-fit: O(n); its worst operation grew with the heap, from 1,566 instructions",
         ] {
             assert!(unwrapped.contains(sentence), "{sentence}\n{text}");
@@ -555,7 +553,7 @@ mod tests {
         let verdict = verdict(&run);
         assert_eq!(taken(&verdict), Some("tlsf-exact"));
         let text = verdict.text(400);
-        assert!(text.contains("For small blocks alone, whatever the heap: tlsf (up to 512 B)."), "{text}");
+        assert!(text.contains("Only for small blocks, whatever the heap: tlsf (up to 512 B)."), "{text}");
         assert!(text.contains("`--at-most 512`") && !text.contains("tlsf: on"), "{text}");
     }
 

@@ -132,14 +132,14 @@ fn complete(process: &Process, subject: &Subject, events: &[Event]) -> Counted {
             (counted.counter().misses(), counted.counter().departures())
         });
         let result = child.expect("fork").wait(Duration::from_secs(120));
-        let (missed, departures): (BTreeSet<u64>, BTreeSet<u64>) = result.expect("what was missed");
+        let (missed, departures): (BTreeSet<u64>, BTreeSet<u64>) = result.expect("code that was not found");
         assert!(departures.is_empty(), "{}: {departures:x?} cannot be executed in a copy", subject.name);
         if missed.is_empty() {
             return counted;
         }
         further.extend(missed);
     }
-    panic!("{}: more and more is missed: {further:x?}", subject.name);
+    panic!("{}: further code was not found: {further:x?}", subject.name);
 }
 
 /// Forks a process that replays and exits. Until then it does not allocate, and neither does this process between two

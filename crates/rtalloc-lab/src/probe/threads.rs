@@ -38,7 +38,7 @@ impl ThreadedTask<'_> {
         let mut heap =
             SharedHeap::new(self.subject, region, self.heap_bytes, users).map_err(|error| error.to_string())?;
         let result = run(self.course, &heap, watches).map_err(|error: ThreadedError| error.to_string())?;
-        heap.check().map_err(|what| format!("the heap is corrupt when all threads are done: {what}"))?;
+        heap.check().map_err(|what| format!("the heap is corrupt after all threads finished: {what}"))?;
         Ok(result)
     }
 

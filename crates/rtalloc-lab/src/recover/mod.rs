@@ -54,7 +54,7 @@ pub enum RecoverError {
         problem: Problem,
     },
     /// More than one.
-    #[error("there are several flight recorders; choose one by --at: {}", .0.join(", "))]
+    #[error("there are several flight recorders; choose one with --at: {}", .0.join(", "))]
     Several(Vec<String>),
     /// None at the requested offset.
     #[error("no flight recorder at byte {offset}; there is one at {}", .there.join(", "))]

@@ -36,7 +36,7 @@ fn the_table_has_everybody_within_its_width() {
 fn a_name_gives_the_card_and_a_group_its_table() {
     let card = told(&["tlsf"], 100);
     for fact in [
-        "segregated, ours; one of the dozen",
+        "segregated, ours; one of the default twelve",
         "Masmano et al. 2008, sections 4 and 5",
         "deallocate          O(1)",
         "4 B in front of every live block",

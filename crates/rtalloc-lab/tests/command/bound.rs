@@ -630,7 +630,7 @@ fn bounds_that_grew_or_are_gone_are_named() {
     assert_has(&refusal(bound().args(asked).args(["--against", "nowhere.json"])), &["--against", "nowhere.json"]);
     std::fs::write(&file, "{\"bounds\": {").expect("written");
     let cut = refusal(bound().args(asked).arg("--against").arg(&file));
-    assert_has(&cut, &["bounds.json is not a file of bounds; --save writes one"]);
+    assert_has(&cut, &["bounds.json is not a file of bounds; write one with --save"]);
 }
 
 #[test]

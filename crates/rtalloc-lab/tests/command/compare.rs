@@ -45,7 +45,7 @@ fn a_refusal_is_told_and_fails() {
 #[test]
 fn what_is_not_there_is_answered_with_what_is() {
     for (arguments, parts) in [
-        (&["tlfs", "rlsf"][..], &["tlfs is neither an allocator nor something to replay", "did you mean tlsf"][..]),
+        (&["tlfs", "rlsf"][..], &["tlfs is neither an allocator nor a trace or workload", "did you mean tlsf"][..]),
         (&["tlsf", "nobody"], &["no allocator \"nobody\""]),
         (&["tlsf"], &["tlsf: name a second allocator to compare it with"]),
         (&["tlsf", "buddy", "p1"], &["\"buddy\" is a group", "binary-buddy"]),

@@ -59,7 +59,7 @@ fn a_dump_becomes_a_trace_and_the_same_addresses() {
         "  refused     1 request larger than the heap\n",
         "  marks       500\n",
         "  trace       it.rtrace: 1,080 events\n",
-        "  replay      601 of 601 answers the same, every address included, on tlsf\n",
+        "  replay      601 of 601 results are identical, including every address, on tlsf\n",
     ] {
         assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
     }
@@ -165,7 +165,7 @@ fn several_recorders_are_listed_and_one_is_chosen() {
     let said = stdout(rtalloc_in(at, "recover core").success());
     let second = 200 + 128 + 51 * 4 * size_of::<usize>();
     for expected in
-        ["core: several flight recorders; choose one by --at\n", "  100         tlsf, 7 records, region of "]
+        ["core: several flight recorders; choose one with --at\n", "  100         tlsf, 7 records, region of "]
     {
         assert!(said.contains(expected), "{said}");
     }
@@ -180,7 +180,7 @@ fn several_recorders_are_listed_and_one_is_chosen() {
     let refused = stderr(rtalloc_in(at, "recover core --at 7").failure());
     assert!(refused.contains("no flight recorder at byte 7; there is one at 100 (tlsf, 7 records)"), "{refused}");
     let refused = stderr(rtalloc_in(at, "recover core --at 7up").failure());
-    assert!(refused.contains("give the byte that `rtalloc recover DUMP` names"), "{refused}");
+    assert!(refused.contains("give an offset that `rtalloc recover DUMP` prints"), "{refused}");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
     }
     let page = std::fs::read_to_string(&report).expect("written");
     assert_eq!(page.matches("<svg ").count(), 6, "four cases, throughput, memory");
-    assert!(page.contains("paper: ") && page.contains("What we want of ours") && page.contains("arenas"));
+    assert!(page.contains("paper: ") && page.contains("Goals for our allocators") && page.contains("arenas"));
 }
 
 /// One small task set of each profile.

@@ -144,7 +144,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
                 self.pinned = Some(ManuallyDrop::new(guard));
             }
             Err(PinError::Handle(HandleError::Stale)) => {}
-            Err(error) => world::fault(|| format!("the handle of an object that was live: {error}")),
+            Err(error) => world::fault(|| format!("the handle of a live object was rejected: {error}")),
         }
     }
 
@@ -163,7 +163,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         let bound = Some(Operation::Deallocate);
         let answer = self.counted((Kind::Free, 0), bound, |worker| worker.hand.deallocate(handle), |_| None);
         if let Err(error) = answer {
-            world::fault(|| format!("a live object is not to be freed: {error}"));
+            world::fault(|| format!("a live object could not be freed: {error}"));
         }
     }
 
@@ -328,7 +328,7 @@ fn perform<const IOTA: usize>(execution: &Execution) {
 fn look_at<const IOTA: usize>(mut heap: Heap<IOTA>, board: &Board, before: &[usize]) {
     let corrupt = |answer: Result<(), Corruption>| {
         if let Err(corruption) = answer {
-            world::fault(|| format!("the heap is corrupt when all threads are done: {corruption}"));
+            world::fault(|| format!("the heap is corrupt after all threads finished: {corruption}"));
         }
     };
     corrupt(heap.check());
@@ -344,14 +344,14 @@ fn look_at<const IOTA: usize>(mut heap: Heap<IOTA>, board: &Board, before: &[usi
         while hand.reclaim(usize::MAX) > 0 {}
         while hand.compact(1 << 16) > 0 {}
         if hand.has_pending_compaction() {
-            world::fault(|| format!("nothing is pinned or live, and slot {slot} has objects to move"));
+            world::fault(|| format!("nothing is pinned or live, but compaction is pending in slot {slot}"));
         }
     }
     corrupt(heap.check());
     let now = room(&heap);
     if now != before {
         world::fault(|| {
-            format!("everything was freed, and there is room for {now:?} objects where there was for {before:?}")
+            format!("all objects were freed, but the heap has room for {now:?} objects instead of {before:?}")
         });
     }
 }

@@ -158,7 +158,7 @@ pub(super) fn note(
     if bound.is_some_and(|bound| !taken.within(bound)) {
         fault(|| {
             let (taken, bound) = (Steps3::from(taken), bound.map(Steps3::from));
-            format!("{} of {size} bytes took {taken:?}, and its bound is {bound:?}", kind.name())
+            format!("{} of {size} bytes took {taken:?}, but its bound is {bound:?}", kind.name())
         });
     }
     with(|world| {

@@ -38,8 +38,9 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
             "6",
             "Figure 6: incremental load",
             format!(
-                "Objects of 8, 12, 16, ... B up to 7 MiB; every second one is freed (6b, 6c); those are allocated once more (6a). Executed \
-                 instructions, in a heap of {heap}. The text tells CFM's malloc as {} and its free with partial compaction as {}.",
+                "Objects of 8, 12, 16, ... B, 7 MiB in total; every second one is freed (6b, 6c); those are allocated \
+                 again (6a). Executed instructions, in a heap of {heap}. The paper's text gives {} for CFM's malloc \
+                 and {} for its free with partial compaction.",
                 told(incremental.allocate),
                 told(incremental.free_partial)
             ),
@@ -49,18 +50,20 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
             "7",
             "Figure 7: rate-monotonic load",
             format!(
-                "Five periodic tasks, two with small objects held shortly and three with large ones held long; the figures sum up over the \
-                 operations. The text tells CFM's malloc as {} and its free with partial compaction as {}.",
+                "Five periodic tasks, two with short-lived small objects and three with long-lived large ones; the \
+                 figures are cumulative over the operations. The paper's text gives {} for CFM's malloc and {} for its \
+                 free with partial compaction.",
                 told(rate_monotonic.allocate),
                 told(rate_monotonic.free_partial)
             ),
             true,
         )?,
         Section {
-            title: "Figure 8: room behind fragmentation".into(),
+            title: "Figure 8: allocatable objects after fragmentation".into(),
             about: format!(
-                "More objects for which a heap of {} has room, filled with 20 to 100 B, a fifth freed at random; a heap of its own for each \
-                 size. CFM 3: at most three not-full pages for each size class.",
+                "A heap of {} is filled with objects of 20 to 100 B and a fifth is freed at random. The figure counts \
+                 the further objects that can be allocated, in a separate heap for each size. CFM 3: at most three \
+                 not-full pages for each size class.",
                 number::bytes(found.fragmentation.heap_bytes)
             ),
             tables: vec![(String::new(), room(found))],
@@ -68,20 +71,22 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
         },
         plain(
             "Section 5.2: block-frames",
-            "Free with full compaction by block-frame, incremental load: instructions in the mean. Frames here are powers of two.",
+            "Free with full compaction by block-frame size, incremental load: mean instructions. Frames here are \
+             powers of two.",
             frames(found),
         ),
         plain(
             "Section 3.5: a dereference",
-            "Instructions to read a byte of an object, the return of the function that does it included.",
+            "Instructions to read a byte of an object, including the function's return.",
             dereferences(found),
         ),
-        plain("Sections 3.1 and 3.2: what memory it costs", "", overhead(found)),
-        plain("Section 6: to make a heap", "Instructions, by the size of the heap.", initialisation(found)),
+        plain("Sections 3.1 and 3.2: memory overhead", "", overhead(found)),
+        plain("Section 6: initialising a heap", "Instructions, by the size of the heap.", initialisation(found)),
         plain(
             "Section 3.4: proposition 1",
-            "A free moves nothing while n_f < max_nr_nf_pages - 1: frees of a pseudo-random history of one size class for which it promises \
-             that, and those that moved an object all the same. With 2 pages also the history that refutes it (errata).",
+            "A free moves nothing while n_f < max_nr_nf_pages - 1. Frees of a pseudo-random history of one size class \
+             to which this applies, and those that moved an object nevertheless. With 2 pages, also the history that \
+             refutes it (errata).",
             promises(found),
         ),
     ];
@@ -227,16 +232,17 @@ fn room(found: &CompactFit) -> Tabled {
 
 fn notes(found: &CompactFit) -> Vec<String> {
     let mut notes = vec![
-        "paper: instructions of a 32-bit machine, stepped. ours: executed instructions of x86-64.".into(),
-        "Chosen here, since the paper does not tell: a heap in which no allocator fails; the tasks (period, hold, bytes, objects a job) \
-         (10, 20, 24-100, 4) (15, 30, 32-200, 3) (40, 400, 228-428, 3) (60, 600, 380-1000, 2) (100, 1000, 788-1272, 2); a geometric \
-         ladder of sizes in figure 8."
+        "paper: instructions of a 32-bit machine, single-stepped. ours: executed x86-64 instructions.".into(),
+        "Chosen here, since the paper does not specify them: a heap in which no allocator fails; the tasks (period, \
+         holding time, bytes, objects per job) (10, 20, 24-100, 4) (15, 30, 32-200, 3) (40, 400, 228-428, 3) (60, 600, \
+         380-1000, 2) (100, 1000, 788-1272, 2); geometrically spaced sizes in figure 8."
             .into(),
-        "*: with our tasks few size classes ever fill a page, so that nothing has to be moved; with many times as many objects some \
-         does. The paper tells neither."
+        "*: with our tasks few size classes ever fill a page, so nothing has to be moved; with many times as many \
+         objects, objects are moved. The paper specifies neither."
             .into(),
-        "per byte: by how many instructions the line of least squares climbs for a byte of the object; line explains: the share of the \
-         variance that it accounts for; of the operations that moved an object, where any did. moves: frees that moved another object, seen by dereferencing all."
+        "per byte: slope of the least-squares line in instructions per byte of the object; line explains: the share of \
+         the variance that it accounts for. Both are over the operations that moved an object, if any did. moves: \
+         frees that moved another object, detected by dereferencing all."
             .into(),
     ];
     for panel in &found.panels {
@@ -274,8 +280,8 @@ fn errata() -> Vec<String> {
     let share = pages.administration_bytes as f64 / (pages.page_kilobytes << 10) as f64 * 100.0;
     vec![
         format!(
-            "Sections 5.2 and 5.3 tell CFM's malloc as {} for the incremental load and as {} for the rate-monotonic one, although the loads have nothing \
-             in common: one of the two is likely a copy of the other.",
+            "Sections 5.2 and 5.3 give {} for CFM's malloc under the incremental load and {} under the rate-monotonic \
+             one, although the loads have nothing in common: one figure is probably a copy of the other.",
             told(incremental.allocate),
             told(rate_monotonic.allocate)
         ),
@@ -284,34 +290,37 @@ fn errata() -> Vec<String> {
             pages.administration_bytes, pages.page_kilobytes, pages.administration_percent
         ),
         format!(
-            "Section 5.3 has {} size classes. Equation 1 with f = 1/8 gives 53 from {} B up to a page of {} KB; which of them are left out is not told. Here \
-             they are the first 45, in multiples of 4 B, and the page.",
+            "Section 5.3 has {} size classes. Equation 1 with f = 1/8 gives 53 from {} B up to a page of {} KB; the \
+             paper does not say which of them are left out. Here the classes are the first 45, in multiples of 4 B, \
+             and the page.",
             rate_monotonic.classes, pages.smallest_page_block_bytes, pages.page_kilobytes
         ),
-        "Section 3.4: proposition 1 does not hold with the order of not-full pages that the same section prescribes (more than half full to the end \
-         of the list, others to the front): a page that loses its half goes to the front, and the allocations for which n_f forgets it \
-         fill another one. Not-full pages are at most n_f + 2, not n_f + 1; with one page less in the condition it holds."
+        "Section 3.4: proposition 1 does not hold with the order of not-full pages that the same section prescribes \
+         (more than half full to the end of the list, others to the front): a page that drops to half full moves to \
+         the front, and the allocations that decrement n_f fill another page. Not-full pages are at most n_f + 2, not \
+         n_f + 1; with one page less in the condition, the proposition holds."
             .into(),
         format!(
-            "Section 1 has {} further indirections for a dereference with the non-moving implementation; of the {} further instructions of section 3.5 {} \
-             is a dereference and {} calculate and move.",
+            "Section 1 has {} additional indirections for a dereference in the non-moving implementation; of the {} \
+             additional instructions in section 3.5, {} is a dereference and {} are arithmetic and moves.",
             paper.section_1.non_moving_indirections,
             paper.section_3_5.non_moving_more[0],
             paper.section_3_5.non_moving_more[1],
             paper.section_3_5.non_moving_more[2]
         ),
         format!(
-            "Section 5.2 finds the non-moving free faster from block-frames of {} B on. Offsets are divided by the size of a frame (listing 6), so that {} \
-             B, no power of two, would cost a division in each dereference, which {} instructions hardly have; and the page-blocks of the paper's classes are no \
+            "Section 5.2 finds the non-moving free faster from block-frames of {} B on. Offsets are divided by the \
+             size of a frame (listing 6), so {} B, which is not a power of two, would need a division in each \
+             dereference, which {} instructions can hardly contain; and the page-blocks of the paper's classes are not \
              multiples of it. Here frames are powers of two: 64 B and 128 B stand for it.",
             incremental.faster_frames_bytes, incremental.faster_frames_bytes, paper.section_3_5.non_moving
         ),
-        "Not told: periods, holding times, sizes and numbers of objects of the five tasks of figure 7, and how many operations it has; the heap of the \
-         peers in figures 6 and 7; the sizes of figure 8 between 20 and 16,000 B; whether 7 MB are 7 or 7.34 million bytes; mean and deviation \
-         of anybody but CFM."
+        "Not specified: periods, holding times, sizes and numbers of objects of the five tasks of figure 7, and its \
+         number of operations; the heap of the other allocators in figures 6 and 7; the sizes of figure 8 between 20 \
+         and 16,000 B; whether 7 MB are 7 or 7.34 million bytes; mean and deviation of any allocator but CFM."
             .into(),
-        "Section 5.4: what figure 8 compares depends on how many objects each allocator held when its heap was full, which differs by allocator \
-         and is not told; a fifth of a larger number leaves more room."
+        "Section 5.4: what figure 8 compares depends on how many objects each allocator held when its heap was full, \
+         which differs by allocator and is not reported; freeing a fifth of a larger number leaves more room."
             .into(),
     ]
 }
@@ -324,9 +333,10 @@ fn operations(number: &str, panels: &[&Panel], cumulative: bool) -> Result<Optio
     let drawn: Vec<Drawn> = panels.iter().map(|panel| of_operations(panel, cumulative)).collect();
     let heading = format!("Figure {number}: instructions of every operation");
     let sentences = if cumulative {
-        "Summed up over the operations, as in the paper: a straight line is constant time. With a star: many times as many objects."
+        "Cumulative over the operations, as in the paper: a straight line is constant time. With a star: many times as \
+         many objects."
     } else {
-        "Along x the operations in their order, which is that of the objects' sizes."
+        "The x axis has the operations in order, which is that of the objects' sizes."
     };
     let description = format!("Compact-fit 2008, figure {number}: instructions of every operation");
     Figure::of_curves(&format!("figure-{number}"), (&heading, sentences), &drawn, &names, &description)
@@ -352,7 +362,7 @@ fn more(found: &CompactFit) -> Result<Option<Figure>, PlotError> {
     };
     let caption = (
         "Figure 8: objects that can be allocated after a fifth was freed",
-        "Where there is room for none, a curve lies at the lower end.",
+        "If no object can be allocated, the curve is at the lower edge.",
     );
     Figure::of_curves(
         "figure-8",

@@ -58,16 +58,16 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let mut claim =
         |claim: String, confirmed: Option<bool>, figures: String| claims.push(Claim { claim, confirmed, figures });
     const CONSTANT: &str =
-        "the most of the larger half of the sizes and that of the smaller half are at most a tenth apart";
-    const LINEAR: &str = "a line over the size explains nine tenths of the variance";
+        "the maxima over the larger half of the sizes and over the smaller half differ by at most a tenth";
+    const LINEAR: &str = "a line fitted to the size explains nine tenths of the variance";
 
     let spread = |name: &str| series("6a", name).map(|counts| counts.deviation / counts.mean);
     // In a heap that is not full, the first gap always suffices: nothing is searched, so the load cannot confirm claims
     // about searches.
     let searches = spread("First-fit").is_some_and(|first| first > 0.0);
     claim(
-        "6a: first-fit and best-fit allocate highly unpredictably (deviations above half the mean), DL more boundedly (below theirs; only \
-         where first-fit searches, in a heap that is just full)"
+        "6a: first-fit and best-fit allocate highly unpredictably (deviations above half the mean), DL more \
+         predictably (below theirs; only where first-fit searches, in a heap that is just full)"
             .into(),
         spread("First-fit")
             .zip(spread("Best-fit"))
@@ -125,7 +125,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let peers = PEERS.map(|(name, _)| name);
     let all = peers.iter().map(|name| series("6b", name).map(is_constant)).try_fold(true, |all, one| Some(all & one?));
     claim(
-        format!("6b: everybody but Compact-fit frees in constant time ({CONSTANT})"),
+        format!("6b: every allocator but Compact-fit frees in constant time ({CONSTANT})"),
         all,
         peers
             .map(|name| {
@@ -185,15 +185,15 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         let ours = series(figure, "CFM");
         claim(
             format!(
-                "{figure}: with full compaction the first {} frees or so move objects, and none after that (some do, and none in the \
-                 second half of the run)",
+                "{figure}: with full compaction about the first {} frees move objects, and none after that (some do, \
+                 and none in the second half of the run)",
                 rate_monotonic.compacting_frees
             ),
             ours.map(|counts| counts.last_move.is_some_and(|last| last as usize <= counts.operations.len() / 2)),
             ours.map_or_else(
                 || "-".into(),
                 |counts| {
-                    let last = counts.last_move.map(|last| format!(", the last one free {last}"));
+                    let last = counts.last_move.map(|last| format!(", the last in free {last}"));
                     format!(
                         "{} of {} frees move an object{}",
                         counts.moves.unwrap_or(0),
@@ -205,7 +205,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         );
     }
     claim(
-        "7b: all frees together take CFM fewer instructions than DL, full compaction included".to_string(),
+        "7b: all frees together take fewer instructions with CFM than with DL, including full compaction".to_string(),
         mean("7b", "CFM").zip(mean("7b", "DL")).map(|(ours, dl)| ours < dl),
         format!("means: CFM {}, DL {}", told(mean("7b", "CFM")), told(mean("7b", "DL"))),
     );
@@ -261,7 +261,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                     room("TLSF").is_some_and(|tlsf| ours.into_iter().any(|more| more < tlsf.more[*at]))
                 });
                 let largest = few.map(|(_, size)| *size).max();
-                let below = largest.map_or_else(String::new, |size| format!("; less room up to {size} B alone"));
+                let below = largest.map_or_else(String::new, |size| format!("; less room only up to {size} B"));
                 format!("of {sizes} sizes, CFM 1 to 9: {}{below}", list.join(", "))
             },
         ),
@@ -272,12 +272,15 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let published = COMPACT_FIT.section_3_5;
     let theirs = [published.moving_more, published.non_moving_more[0]].map(|count| count as i64);
     claim(
-        format!("a dereference takes CFM {} instruction more than a pointer, and CFNM {}", theirs[0], theirs[1]),
+        format!(
+            "a dereference takes {} instruction more than a pointer with CFM, and {} with CFNM",
+            theirs[0], theirs[1]
+        ),
         kinds[0].zip(kinds[1]).map(|(moving, non_moving)| [moving, non_moving] == theirs),
         {
             let [moving, non_moving, handle] =
                 kinds.map(|more| more.map_or_else(|| "-".into(), |more| more.to_string()));
-            format!("{moving} and {non_moving} more, ours, and {handle} through a handle of CFM, which can be checked")
+            format!("ours: {moving} and {non_moving} more, and {handle} through a checked handle of CFM")
         },
     );
     let constant = found.initialisation.iter().map(|row| {
@@ -285,7 +288,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         Some(counts.iter().all(|(_, count)| *count == counts[0].1))
     });
     claim(
-        "a heap is made in constant time (the same count for 64 KB and for 1 GB)".into(),
+        "a heap is initialised in constant time (the same count for 64 KB and for 1 GB)".into(),
         constant.clone().try_fold(true, |all, one| Some(all & one?)),
         found
             .initialisation
@@ -298,8 +301,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
             .join(", "),
     );
     for (what, words) in [
-        (PAGE, "a page of 16 KB keeps 78 B for itself, or less"),
-        (BACK_REFERENCE, "a back reference takes 12.5 % of a page-block at the most, that of the smallest"),
+        (PAGE, "a page of 16 KB has at most 78 B of metadata"),
+        (BACK_REFERENCE, "a back reference takes at most 12.5 % of a page-block, in the smallest"),
     ] {
         let row = found.overhead.iter().find(|row| row.what == what);
         claim(

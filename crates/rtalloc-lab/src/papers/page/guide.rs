@@ -37,7 +37,7 @@ pub(super) fn guide(overview: &Overview) -> Guide {
     let front = front(&candidates);
     let headline = match take {
         Some(take) if is_default(&standings[take]) => {
-            format!("Where a deadline has to hold, take {}.", standings[take].subject.name)
+            format!("For hard deadlines, use {}.", standings[take].subject.name)
         }
         Some(take) => format!("Of these, {} has the smallest product of bound and heap.", standings[take].subject.name),
         None => "No allocator with a bound served every trace.".into(),
@@ -70,9 +70,9 @@ fn standing(overview: &Overview, row: &Row) -> Standing {
 fn trouble(need: &Need) -> Option<String> {
     match &need.outcome {
         Outcome::Completed if need.smallest_heap_bytes.is_some() => None,
-        Outcome::Completed => Some("no smallest heap within the time".into()),
+        Outcome::Completed => Some("no smallest heap found in time".into()),
         Outcome::Failures { failed, .. } => Some(format!("{} failed", number::counted(*failed, "allocation"))),
-        Outcome::TimedOut { .. } => Some("not done within the time".into()),
+        Outcome::TimedOut { .. } => Some("not finished in time".into()),
         Outcome::Broken { what } | Outcome::NotMeasured { what } => Some(what.clone()),
     }
 }
@@ -117,7 +117,7 @@ fn paragraph(
                  product of bound and heap."
             )
         };
-        sentences.push(format!("Where a deadline has to hold, {}: {words}. {why}", standings[take].subject.name));
+        sentences.push(format!("For hard deadlines, {}: {words}. {why}", standings[take].subject.name));
         for (which, of) in [
             ("instructions matter more than memory", front.first()),
             ("memory matters more than instructions", front.last()),
@@ -130,8 +130,9 @@ fn paragraph(
             }
         }
         sentences.push(
-            "These heaps are of recorded programs and promise nothing of another: where it must be proved that no request is refused, take a \
-             pool for each size, the binary buddy, Compact-fit's pages or first-fit in address order (its proof is published, not checked here), by their formulas."
+            "These heaps are for the recorded programs and guarantee nothing for another. If it must be proved that no \
+             request is refused, use a pool for each size, the binary buddy, Compact-fit's pages or address-ordered \
+             first-fit (its proof is published, not checked here), and size the heap by its formula."
                 .into(),
         );
     }
@@ -143,7 +144,7 @@ fn paragraph(
     let least = front.last().and_then(|last| standings[*last].heap.as_ref()).map_or(f64::INFINITY, |need| need.ratio);
     if let Some((standing, need)) = frugal.filter(|(_, need)| need.ratio < least) {
         sentences.push(format!(
-            "Where no deadline has to hold, {} got by with the least memory of all, {:.2} x M (on {}), and has {}.",
+            "Without deadlines, {} needed the least memory, {:.2} x M (on {}), and has {}.",
             standing.subject.name,
             need.ratio,
             need.trace,
@@ -160,7 +161,7 @@ fn paragraph(
         .min_by_key(|(_, worst, _)| worst.instructions);
     if let Some((standing, worst, limit)) = small {
         sentences.push(format!(
-            "For blocks of at most {} alone, {}: at most {}.",
+            "If all blocks have at most {}, {}: at most {}.",
             number::bytes(limit),
             standing.subject.name,
             number::counted(worst.instructions, "instruction")
@@ -169,8 +170,8 @@ fn paragraph(
     let without = standings.iter().filter(|standing| standing.worst.is_none()).count();
     if without > 0 {
         sentences.push(format!(
-            "{} of the {} allocators have no static bound: a search, recursion or code of the system stands in the way. What they executed \
-             in some trace says nothing of the next.",
+            "{} of the {} allocators have no static bound, because of a search, recursion or system code. What they \
+             executed in one trace says nothing about another.",
             without,
             standings.len()
         ));
@@ -216,15 +217,15 @@ pub(super) mod tests {
         ]);
         let guide = guide(&overview);
         assert_eq!((guide.take, guide.front), (Some(0), vec![1, 0, 2]));
-        assert_eq!(guide.headline, "Where a deadline has to hold, take tlsf.");
+        assert_eq!(guide.headline, "For hard deadlines, use tlsf.");
         for words in [
             "tlsf: at most 100 instructions in a heap of 16.0 MiB, 1.11 x M of heap (on lua)",
             "It is the default among the 3 allocators",
             "If instructions matter more than memory, half-fit: at most 60",
             "(on lua). Its worst-case memory is n times M",
-            "take a pool for each size, the binary buddy",
+            "use a pool for each size, the binary buddy",
             "If memory matters more than instructions, binary-buddy: at most 400",
-            "Where no deadline has to hold, best-fit got by with the least memory of all, 1.06 x M (on lua), and has no static bound.",
+            "Without deadlines, best-fit needed the least memory, 1.06 x M (on lua), and has no static bound.",
             "1 of the 5 allocators have no static bound",
         ] {
             assert!(guide.paragraph.contains(words), "{words}: {}", guide.paragraph);

@@ -56,7 +56,7 @@ pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
     let mut links: Vec<(String, String)> = vec![("verdicts".into(), "verdicts".into())];
     links.extend(papers.chapters.iter().map(|chapter| (chapter.id.into(), short(&chapter.title).into())));
     links.extend(
-        [("errata", "what the papers got wrong"), ("methods", "methods"), ("environment", "environment")]
+        [("errata", "errata of the papers"), ("methods", "methods"), ("environment", "environment")]
             .map(|(id, words)| (id.into(), words.into())),
     );
     let heading = "rtalloc: five papers on dynamic memory for real-time systems, reproduced";
@@ -76,7 +76,7 @@ pub fn of_one(chapter: &Chapter, of: &[Environment]) -> String {
         (environments(of))
     };
     let mut links = vec![("verdicts", "verdicts"), (chapter.id, "tables and figures")];
-    links.extend((!chapter.errata.is_empty()).then_some(("errata", "what the paper got wrong")));
+    links.extend((!chapter.errata.is_empty()).then_some(("errata", "errata of the paper")));
     links.push(("environment", "environment"));
     let links: Vec<(String, String)> = links.into_iter().map(|(id, words)| (id.into(), words.into())).collect();
     page(&format!("rtalloc: {}", short(&chapter.title)), &chapter.title, &numbering.styles, &links, &body)
@@ -116,10 +116,11 @@ fn answer(papers: &Papers<'_>, guide: &Guide, numbering: &mut Numbering) -> Resu
         }
         (figure(drawn.as_deref(), &html! {
             b { "Proved instructions against heap needed. " }
-            "Lower left is better; both axes are logarithmic. Vertical: proved most instructions of allocate and free in a heap of " (heap) ". \
-             Horizontal: smallest heap / live memory M, on the worst trace. Filled marks: constant cost, as the author states. Dotted line: \
-             allocators with a bound that no other beats in both. Who failed on a trace, or takes pages from the system, is in the table \
-             alone."
+            "Lower left is better; both axes are logarithmic. Vertical: proved bound on the instructions of allocate \
+             and free in a heap of " (heap) ". \
+                Horizontal: smallest heap / live memory M, on the worst trace. Filled marks: constant cost according \
+                to the author. Dotted line: the Pareto front of the allocators with a bound. Allocators that failed on \
+                a trace or take pages from the system are only in the table."
         }))
     })
 }
@@ -168,7 +169,8 @@ pub fn text(overview: &Overview, look: Look) -> String {
     let guide = guide(overview);
     let heap = number::bytes(overview.heap_bytes);
     format!(
-        "{}\n{}\n\nInstructions that no operation exceeds, in a heap of {heap}; smallest heap for a trace / live memory M\n{}",
+        "{}\n{}\n\nBound on the instructions of an operation in a heap of {heap}; smallest heap for a trace / live \
+         memory M\n{}",
         guide.headline,
         wrapped(&guide.paragraph, look.columns, 0),
         overview_table(overview, &guide, true).text(look)
@@ -209,8 +211,8 @@ fn verdicts(chapters: &[Chapter]) -> Markup {
     let all: usize = chapters.iter().map(|chapter| chapter.claims.len()).sum();
     html! {
         section id="verdicts" {
-            h2 { "Claims, and whether our figures bear them out" }
-            p.about { "Every claim is judged by the rule in its words, never by hand. " (VERDICTS_MEAN) }
+            h2 { "Claims and verdicts" }
+            p.about { "Every claim is judged automatically by the rule stated in it. " (VERDICTS_MEAN) }
             div.filters {
                 button type="button" data-filter="" aria-pressed="true" { "all (" (all) ")" }
                 @for (word, confirmed) in VERDICTS {
@@ -283,8 +285,8 @@ fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], numbering: &Numbering) -> 
 fn errata(chapters: &[Chapter]) -> Markup {
     html! {
         section id="errata" {
-            h2 { "What the papers got wrong or left ambiguous" }
-            p.about { "And what was chosen here. None of it belittles them: they print enough to be held to." }
+            h2 { "Errata and ambiguities of the papers" }
+            p.about { "And what was chosen here. The papers can be checked because they publish so much detail." }
             @for chapter in chapters.iter().filter(|chapter| !chapter.errata.is_empty()) {
                 h3 { (chapter.title) }
                 ul { @for text in &chapter.errata { li { (text) } } }

@@ -117,7 +117,7 @@ impl Judge<'_> {
             named.collect::<Vec<_>>().join(", ")
         };
         claim(
-            "the sequential fits have the worst worst cases of malloc",
+            "the sequential fits have the highest worst cases of malloc",
             ours.as_deref().map(rule),
             both(&text(&self.published(&names, |row| row.allocate.scenario as f64)), ours.map(|worst| text(&worst))),
         )
@@ -174,7 +174,8 @@ impl Judge<'_> {
         let below = |ratios: &[f64]| ratios.iter().filter(|ratio| **ratio < 6.0).count();
         let [decoder, model] = Load::ALL.map(ours);
         claim(
-            "the most observed is less than six times the mean for most allocators, whatever the load (for four of seven in each)",
+            "the observed maximum is less than six times the mean for most allocators, under either load (for four of \
+             seven in each)",
             decoder
                 .as_deref()
                 .zip(model.as_deref())
@@ -193,7 +194,8 @@ impl Judge<'_> {
         let published =
             self.published(&[QUICK], |row| row.allocate.decoder_mean as f64 / row.allocate.model_mean as f64);
         claim(
-            "quick-fit: its mean in a decoder is far above that in the MEAN model (1.5 times and more), since pages come and go",
+            "quick-fit: its mean in a decoder is far above that in the MEAN model (at least 1.5 times), because pages \
+             are taken and returned",
             ours.map(|ratio| ratio >= FAR_ABOVE),
             both(&format!("{} times", list(&published)), ours.map(digits)),
         )
@@ -212,8 +214,8 @@ impl Judge<'_> {
         let (published, ours) = self.shares(Load::Model, 1);
         let within = |shares: &[f64]| shares.iter().filter(|share| **share <= REASONABLE).count();
         claim(
-            "charged with the most observed, malloc takes a reasonable share of the time for almost all allocators (a tenth at most, for \
-             all but one; MEAN model)",
+            "budgeted by the observed maximum, malloc takes a reasonable share of the time for almost all allocators \
+             (at most a tenth, for all but one; MEAN model)",
             ours.as_deref().map(|shares| within(shares) + 1 >= shares.len()),
             both(&percents(&published), ours.as_deref().map(percents)),
         )
@@ -223,7 +225,7 @@ impl Judge<'_> {
         let (published, ours) = self.shares(Load::Decoder, 2);
         // The sequential fits are the first two.
         claim(
-            "charged with the scenario, the malloc of sequential fits takes more than 90 % of the decoder's time",
+            "budgeted by the scenario, the malloc of sequential fits takes more than 90 % of the decoder's time",
             ours.as_deref().map(|shares| shares[..2].iter().all(|share| *share > 0.9)),
             both(&percents(&published[..2]), ours.as_deref().map(|shares| percents(&shares[..2]))),
         )
@@ -243,7 +245,8 @@ impl Judge<'_> {
         let ours = charged.iter().try_fold(0, |sum, (_, ours)| Some(sum + (*ours)?));
         let published: usize = charged.iter().map(|(published, _)| *published).sum();
         claim(
-            "malloc always takes a larger share of the MEAN model's time than of the decoder's (every allocator, each of the three charges)",
+            "malloc always takes a larger share of the MEAN model's time than of the decoder's (every allocator, each \
+             of the three costs)",
             ours.map(|ours| ours == all),
             both(&format!("{published} of {all} by its own figures"), ours.map(|ours| format!("{ours} of {all}"))),
         )
@@ -284,7 +287,7 @@ impl Judge<'_> {
             if broken.is_empty() { "none".into() } else { broken.join(", ") }
         };
         claim(
-            "the scenarios are safe: nothing observed is above them",
+            "the scenarios are safe: no observation exceeds them",
             ours.as_deref().map(|cells| cells.iter().all(|(_, _, scenario, observed)| !above(*scenario, *observed))),
             format!("above: {}", both(&broken(&published.collect::<Vec<_>>()), ours.as_deref().map(broken))),
         )
@@ -294,8 +297,8 @@ impl Judge<'_> {
         let (published, ours) = self.scenario_ratio(&[TREE]);
         let (linear, class) = self.classes(&[TREE], false, is_linear);
         claim(
-            "tree best-fit: the worst malloc is linear in the free blocks, as sections 3.1.1 and 5.1 say, and so more than twice the mean, \
-             where table 2's 10,414 is hardly above it",
+            "tree best-fit: the worst malloc is linear in the free blocks, as sections 3.1.1 and 5.1 say, and so more \
+             than twice the mean, although table 2's 10,414 is hardly above it",
             ours.as_deref().zip(linear).map(|(ratios, linear)| linear && ratios[0] > 2.0),
             format!("{} times the mean, {class}", both(&list(&published), ours.map(|ratios| list(&ratios)))),
         )
@@ -357,7 +360,7 @@ impl Judge<'_> {
         let best: Option<Vec<(u64, &str)>> = heaps.iter().map(|bytes| best(*bytes)).collect();
         let best = best.filter(|best| !best.is_empty());
         claim(
-            "the allocator with the lowest worst case of malloc is another one in heaps of another size",
+            "the allocator with the lowest worst case of malloc depends on the heap's size",
             best.as_ref().map(|best| best.iter().any(|(_, name)| *name != best[0].1)),
             best.map_or_else(
                 || "not measured".into(),

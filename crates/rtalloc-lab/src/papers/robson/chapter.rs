@@ -16,7 +16,7 @@ pub fn chapter(found: &Robson) -> Result<Chapter, PlotError> {
     Ok(Chapter {
         id: "robson",
         title: format!(
-            "Robson (1971 to 1977): worst-case memory, what adversaries make allocators need, with {} units live at the most",
+            "Robson (1971 to 1977): worst-case memory against adversaries, with at most {} units live",
             number::grouped(found.m)
         ),
         claims: found.claims.clone(),
@@ -36,8 +36,8 @@ fn powers(found: &Robson) -> Result<Section, PlotError> {
         .collect();
     let caption = (
         "Robson's program for powers of two",
-        "Memory needed against Robson's program over what is live at the most, by the largest request; the dotted rule is what it \
-         needs of everyone who moves nothing.",
+        "Memory needed against Robson's program / maximum live memory, by the largest request. Dotted line: the lower \
+         bound for every non-moving allocator.",
     );
     Ok(Section {
         title: "Robson's program for powers of two: memory needed over M".into(),
@@ -73,18 +73,18 @@ fn worst(found: &Robson) -> Result<Section, PlotError> {
         Adversary::ALL.into_iter().map(|adversary| format!("{} {}", adversary.letter(), adversary.name())).collect();
     let caption = (
         "The worst of all adversaries",
-        "Memory needed against the worst adversary for requests of up to n units, over what is live at the most. Both axes are \
-         logarithmic. Curves of theory among those of allocators: the least that any non-moving allocator needs, and the guarantees \
-         of first-fit in address order and of allocators that refuse a request only if no gap holds it.",
+        "Memory needed against the worst adversary for requests of up to n units / maximum live memory. Both axes are \
+         logarithmic. The theoretical curves are the lower bound for every non-moving allocator, and the guarantees of \
+         address-ordered first-fit and of allocators that refuse a request only if no gap is large enough.",
     );
     Ok(Section {
         title: "The worst of all adversaries: memory needed over M".into(),
         about: format!(
-            "The letter names the adversary: {}. A program that may request n units may request fewer, so no figure is below the one to its \
-             left, where the same number of units is live.",
+            "The letter names the adversary: {}. A program that may request n units may request fewer, so no figure is \
+             below the one to its left with the same number of live units.",
             letters.join(", ")
         ),
-        tables: vec![(String::new(), table), ("What is guaranteed to suffice, over M".into(), guaranteed)],
+        tables: vec![(String::new(), table), ("Guaranteed heap sizes / M".into(), guaranteed)],
         figures: figure("worst", caption, &panels, found)?,
     })
 }
@@ -104,7 +104,7 @@ fn adversaries(found: &Robson) -> Section {
     let about: Vec<String> =
         Adversary::ALL.into_iter().map(|adversary| format!("{}: {}", adversary.name(), adversary.about())).collect();
     Section {
-        title: format!("Who hurts whom: memory needed over M, requests of up to {n} units"),
+        title: format!("Memory needed / M by adversary, requests of up to {n} units"),
         about: format!("{}.", about.join("; ")),
         tables: vec![(String::new(), Tabled::new(&headings, 1, rows))],
         figures: Vec::new(),
@@ -139,8 +139,8 @@ fn bytes(found: &Robson) -> Section {
     });
     Section {
         title: format!("In bytes: the worst of all adversaries, requests of up to {n} units"),
-        about: "A block of k units takes k units of memory, header included: k\u{b7}unit - header bytes are requested for it. Needed: of \
-                the area of blocks; control: in front of it."
+        about: "A block of k units takes k units of memory, header included: k\u{b7}unit - header bytes are requested \
+                for it. Needed: of the area of blocks; control: before it."
             .into(),
         tables: vec![(String::new(), Tabled::new(&headings, 1, rows))],
         figures: Vec::new(),
@@ -182,7 +182,7 @@ fn ratio(value: f64) -> String {
 /// The allocators to draw, by panel: one per kind if the others would lie on the same line.
 const DRAWN: [(&str, &[&str]); 2] = [
     (
-        "who splits and coalesces",
+        "splitting and coalescing",
         &[
             "first-fit-address",
             "first-fit",
@@ -200,7 +200,7 @@ const DRAWN: [(&str, &[&str]); 2] = [
         ],
     ),
     (
-        "buddies, classes, pages, and who moves objects",
+        "buddies, classes, pages, and moving objects",
         &[
             "binary-buddy",
             "fibonacci-buddy",
@@ -255,20 +255,21 @@ fn figure(name: &str, caption: (&str, &str), panels: &[Panel], found: &Robson) -
 
 fn notes(found: &Robson) -> Vec<String> {
     let mut notes = vec![
-        "unit: the smallest block of an allocator, found by looking at the distances of blocks; where it has a header, the largest request \
-         that takes no more. needed: the smallest heap in which the adversary was refused nothing; it was tried, and so was one that is \
-         smaller by a granule, in which it was refused something. Larger heaps may fail, too: adversaries are no proof of what suffices."
+        "unit: the smallest block of an allocator, found from the distances between blocks; if blocks have headers, \
+         the largest request that takes no more. needed: the smallest heap in which no request of the adversary was \
+         refused; in a heap smaller by one granule a request was refused (both were run). Larger heaps may fail, too: \
+         adversaries do not prove that a heap suffices."
             .into(),
-        "-: requests of n units are none that the allocator serves; under who hurts whom also: the adversary, which is against others, gave \
-         up before M units were live."
+        "-: the allocator does not serve requests of n units; in the table by adversary also: the adversary, which \
+         targets other allocators, ended before M units were live."
             .into(),
-        "Guarantees, their sources and derivations are in METHODOLOGY.md, Worst-case memory. Allocators that take pages from the system \
-         have no heap that could be too small, and are not here."
+        "Guarantees, their sources and derivations are in METHODOLOGY.md, Worst-case memory. Allocators that take \
+         pages from the system have no heap of fixed size, and are not included."
             .into(),
     ];
     if found.comb_m != found.m {
         notes.push(format!(
-            "The comb has {} units live instead of {}: its work grows with their square.",
+            "The comb has {} units live instead of {}, because its work grows quadratically.",
             number::grouped(found.comb_m),
             number::grouped(found.m)
         ));

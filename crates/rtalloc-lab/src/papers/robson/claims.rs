@@ -79,7 +79,8 @@ fn lower_bounds(found: &Robson) -> Vec<Claim> {
         );
         Claim {
             claim: format!(
-                "{family} ({}): nobody needs less than M(\u{bd} log2 n + 1) - n + 1 units against Robson's program, with any n",
+                "{family} ({}): no allocator needs less than M(\u{bd} log2 n + 1) - n + 1 units against Robson's \
+                 program, for any n",
                 members().count()
             ),
             confirmed: verdict(all.iter().map(|(_, need)| units(need) >= bound(need)), are_whole),
@@ -105,7 +106,7 @@ fn exactly(found: &Robson) -> Option<Claim> {
         SIZES.iter().map(|n| format!("{:.3}", lower_bound(found.m as usize, *n as usize) / found.m as f64)).collect();
     (!rows.is_empty()).then(|| Claim {
         claim:
-            "first-fit, best-fit, half-fit and TLSF need just that, with n of 16, 64 and 256 (at most 1 % of M more)"
+            "first-fit, best-fit, half-fit and TLSF need exactly that, with n = 16, 64 and 256 (at most 1 % of M more)"
                 .into(),
         confirmed: (told.len() == NAMES.len() * SIZES.len())
             .then(|| told.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
@@ -153,7 +154,7 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
                 members.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>().join(", ")
             ),
             confirmed: verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
-            figures: if told.is_empty() { "-".into() } else { format!("nearest to it: {}", told.join("; ")) },
+            figures: if told.is_empty() { "-".into() } else { format!("closest: {}", told.join("; ")) },
         }
     };
     formulas.into_iter().map(claim).collect()
@@ -175,9 +176,7 @@ fn buddies(found: &Robson) -> Option<Claim> {
         confirmed: most.map(|need| share(need) <= 1.0),
         figures: most.map_or_else(
             || "-".into(),
-            |need| {
-                format!("nearest to it: {:.2} of {:.2} M with n = {}", need.ratio(), need.ratio() / share(need), need.n)
-            },
+            |need| format!("closest: {:.2} of {:.2} M with n = {}", need.ratio(), need.ratio() / share(need), need.n),
         ),
     })
 }
@@ -211,20 +210,20 @@ fn combs(found: &Robson) -> [Claim; 3] {
     let (half, half_figures) = reached(&["half-fit"], Adversary::Teeth, [16, 64], &are_teeth);
     [
         Claim {
-            claim: "best-fit, and TLSF like it, is led to use (M - 4n + 11)(n - 2) units of ample memory, and to need (M - 5n)(n - 2) at \
-                    the least, with n of 16 and 32"
+            claim: "an adversary makes best-fit and TLSF use (M - 4n + 11)(n - 2) units of ample memory, and need at \
+                    least (M - 5n)(n - 2), with n = 16 and 32"
                 .into(),
             confirmed: best,
             figures: best_figures,
         },
         Claim {
-            claim: "next-fit is led to need n(M - n) units, with n of 16 and 64".into(),
+            claim: "an adversary makes next-fit need n(M - n) units, with n = 16 and 64".into(),
             confirmed: next,
             figures: next_figures,
         },
         Claim {
-            claim: "half-fit is led to need n(M - 2n) units, with n of 16 and 64: 2M(1 + \u{2308}log2 n\u{2309}), which o1heap's \
-                    documentation states, does not suffice"
+            claim: "an adversary makes half-fit need n(M - 2n) units, with n = 16 and 64: 2M(1 + \u{2308}log2 \
+                    n\u{2309}), which o1heap's documentation states, does not suffice"
                 .into(),
             confirmed: half,
             figures: half_figures,
@@ -244,8 +243,8 @@ fn ranking(found: &Robson) -> Option<Claim> {
     let least = best.zip(tlsf).map(|(best, tlsf)| best.min(tlsf));
     let most = [first, buddy].into_iter().try_fold(0.0, |most: f64, one| Some(most.max(one?)));
     found.sizes.contains(&N).then(|| Claim {
-        claim: "the usual ranking is inverted: with n = 16, best-fit and TLSF, which waste least on programs, need more than twice what \
-                first-fit in address order and the binary buddy do at the worst"
+        claim: "the usual ranking is inverted: with n = 16, the worst-case need of best-fit and TLSF, which waste \
+                least on real programs, is more than twice that of address-ordered first-fit and the binary buddy"
             .into(),
         confirmed: least.zip(most).map(|(least, most)| least > 2.0 * most),
         figures: format!(
@@ -277,8 +276,8 @@ fn moving(found: &Robson) -> Option<Claim> {
         )
     });
     (!rows.is_empty()).then(|| Claim {
-        claim: "who moves objects is not bound: against Robson's program, Compact-fit's memory grows with n by less than the lower bound of \
-                all others, although each class in use has a page"
+        claim: "the lower bound does not apply to moving allocators: against Robson's program, Compact-fit's memory \
+                grows more slowly with n than the lower bound of all others, although each class in use has a page"
             .into(),
         confirmed: all.as_ref().map(|all| all.iter().all(|(grows, law, ..)| grows < law)),
         figures: figures.collect::<Vec<_>>().join("; "),

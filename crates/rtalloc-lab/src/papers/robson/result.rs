@@ -86,7 +86,7 @@ impl Adversary {
             Self::Comb => "single units n - 2 apart, against best-fit",
             Self::March => "single units n - 1 apart, against next-fit",
             Self::Teeth => "single units n - 1 apart, against half-fit",
-            Self::Classes => "everything in one size after another, against classes that keep their memory",
+            Self::Classes => "all memory in one size after another, against classes that keep their memory",
             Self::Pages => "one object left in each page",
         }
     }

@@ -105,7 +105,8 @@ impl Judge<'_> {
         });
         vec![
             claim(
-                "(a) the most instructions of half-fit and TLSF do not depend on the profile (within 5 %, malloc and free)",
+                "(a) the maximum instructions of half-fit and TLSF do not depend on the profile (within 5 %, malloc \
+                 and free)",
                 bounded,
                 figures(["HF", "TLSF"]),
             ),
@@ -180,14 +181,14 @@ impl Judge<'_> {
                 ),
                 ratios.map(|ratios| ratios.iter().all(|ratio| *ratio >= 2.5)),
                 format!(
-                    "the better of the one over the worse of the other: {} published, {} ours{more}",
+                    "smaller of binary buddy and dlmalloc / larger of half-fit and TLSF: {} published, {} ours{more}",
                     slashed(published, 1),
                     ratios.map_or_else(|| "-".into(), |ratios| slashed(ratios, 1))
                 ),
             )
         };
         vec![
-            judged("the most cycles of malloc", ratios(most), ", where maxima are noise of the machine"),
+            judged("the maximum cycles of malloc", ratios(most), ", where maxima are noise of the machine"),
             judged("99.9th percentiles of the cycles of malloc", ratios(|one| one.p999 as f64), ""),
         ]
     }
@@ -362,12 +363,14 @@ fn of_bands(cells: &[Cell]) -> Vec<Claim> {
     };
     vec![
         claim(
-            "figure 6: malloc that takes a small block as it is costs more if that was the last of its list (more, but at most a tenth)",
+            "figure 6: malloc that takes a small block without a split costs more if the block was the last of its \
+             list (more, but at most a tenth)",
             exact.zip(last).map(|(exact, last)| last.0 > exact.1 && last.1 as f64 <= 1.1 * exact.0 as f64),
             format!("105 and 109 published; {} and {} ours", told(exact), told(last)),
         ),
         claim(
-            "figure 6: free has a band for no, one and two free neighbours, each above the one before (at both ends; none apart from one)",
+            "figure 6: free has separate bands for no, one and two free neighbours, each above the previous one \
+             (minima and maxima; the first two do not overlap)",
             rising,
             format!("90 to 96, 112 to 146, 143 to 190 published; {} ours", frees.map(told).join(", ")),
         ),

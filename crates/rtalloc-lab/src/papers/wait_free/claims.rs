@@ -70,7 +70,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
     };
     let of = threads(found).map_or_else(String::new, |threads| format!(" ({threads} threads)"));
     let timed = threads(found).map_or_else(String::new, |threads| {
-        let few = if contended { "" } else { "; with fewer than the paper's 16, each on a core, not judged" };
+        let few = if contended { "" } else { "; with fewer than the paper's 16, each on its own core, not judged" };
         format!(" ({threads} threads{few})")
     });
     claim(
@@ -144,7 +144,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
     let subtree = nodes / 4;
     let allowed = subtree + u64::from(nodes.max(1).ilog2()) + 1;
     claim(
-        "free takes at most as many steps as the subtree has nodes, and one for each level (section 3.3)".into(),
+        "free takes at most as many steps as the subtree has nodes, plus one for each level (section 3.3)".into(),
         free.map(|row| row.observed[0] + row.observed[2] <= allowed),
         free.map_or_else(
             || "not counted".into(),
@@ -167,7 +167,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     };
     let local = found.local.as_ref().and_then(|local| local.as_ref().ok());
     claim(
-        "arenas, one thread alone: within 15 % of single-threaded TLSF in mean ticks, with every load",
+        "arenas, a single thread: within 15 % of single-threaded TLSF in mean ticks, with every load",
         local.map(|local| local.loads.iter().all(|load| load.ratio[1] <= 1.15)),
         local.map_or_else(
             || "not measured".into(),
@@ -196,8 +196,8 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
         ),
         ("arenas: a coefficient of variation below every peer's in cases I to IV", Figures::cv as Of),
         (
-            "arenas: a standard deviation below every peer's in cases I to IV (what the coefficient of variation is without \
-             the mean, by which a fast allocator loses)",
+            "arenas: a standard deviation below every peer's in cases I to IV (the coefficient of variation without \
+             the mean, which puts a fast allocator at a disadvantage)",
             (|figures| figures.ticks.std) as Of,
         ),
     ] {
@@ -210,7 +210,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
         rows.iter().find(|row| row.load == Load::Mix && row.threads == 2)?.speed_up
     };
     claim(
-        "arenas: 2 threads perform at least 1.9 times what one does",
+        "arenas: 2 threads have at least 1.9 times the throughput of one",
         speed_up(ARENAS).map(|[_, median, _]| median >= 1.9),
         speed_up(ARENAS).map_or_else(
             || "not measured".into(),
@@ -219,7 +219,8 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     );
     let drift = found.drift.iter().find(|drift| drift.subject == ARENAS).and_then(|drift| drift.outcome.as_ref().ok());
     claim(
-        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most 1.25 times what the first tenth needs)",
+        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most 1.25 times \
+         as much as the first tenth)",
         drift.map(|memory| memory.growth() <= Memory::STEADY),
         drift.map_or_else(
             || "not measured".into(),

@@ -112,8 +112,8 @@ impl Case {
         match self {
             Case::I => "allocate 948 B until refused",
             Case::II => "allocate 948 B and free it, timed together",
-            Case::III => "allocate 10 B and 1.25 times as much each time, until refused",
-            Case::IV => "the same, each freed at once; the allocation timed",
+            Case::III => "allocate 10 B, then 1.25 times as much each time, until refused",
+            Case::IV => "the same, each freed immediately; only the allocation is timed",
         }
     }
 }
@@ -219,12 +219,12 @@ impl What {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            What::Allocate => "allocate 948 B, alone",
-            What::FreeLocal => "free it, by who allocated it",
-            What::FreeRemote => "free it, by another",
+            What::Allocate => "allocate 948 B, one thread",
+            What::FreeLocal => "free it, by the allocating thread",
+            What::FreeRemote => "free it, by another thread",
             What::AllocateAfterRemote => "allocate 948 B after that",
             What::Pair => "both, two threads at a time",
-            What::AllocateWorst => "refuse 100 B, only leaves free (fig. 8)",
+            What::AllocateWorst => "refused request of 100 B, only leaves free (fig. 8)",
             What::FreeLarge => "free a quarter of the heap",
         }
     }

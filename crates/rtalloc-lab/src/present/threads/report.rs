@@ -53,8 +53,8 @@ pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
         .map(|(index, group)| (format!("trace-{index}"), group[0].trace.name.clone()))
         .collect();
     links.extend(["notes", "environment"].map(|id| (id.to_string(), id.to_string())));
-    let heading = "rtalloc threads: traces with their real threads, on the allocators that threads share";
-    Ok(page("rtalloc: traces replayed by threads", heading, &styles, &links, &body))
+    let heading = "rtalloc threads: multithreaded traces on shared allocators";
+    Ok(page("rtalloc: multithreaded replays", heading, &styles, &links, &body))
 }
 
 fn standing(cell: &ThreadedCell) -> Standing {
@@ -77,14 +77,14 @@ fn figures(group: &[ThreadedTrace], cast: Cast<'_>) -> Result<Vec<Markup>, PlotE
     let mut add = |kind: usize, of: &str, wanted: &dyn Fn(&ThreadedCell) -> bool| -> Result<(), PlotError> {
         let panels: Vec<Panel> = group.iter().map(|trace| panel(trace, kind, wanted)).collect();
         let name = kinds[kind];
-        let svg = curves(&panels, cast, &format!("How long it takes to {name} on {}", group[0].trace.name))?;
+        let svg = curves(&panels, cast, &format!("Duration of {name} on {}", group[0].trace.name))?;
         drawn.push(figure(
             svg.as_deref(),
             &html! {
                 b { (capital(name)) (of) ". " }
-                "Each point: of so many operations one takes as long, or longer. At the left the usual, at the right the longest that \
-                 was seen, which on a shared machine is the machine's as well; a bounded allocator's curve stays level. Both axes are \
-                 logarithmic."
+                "Each point: one in this many operations takes at least this long. Typical durations are at the left, \
+                 the longest observed at the right, which on a shared machine includes disturbances by other programs. \
+                 The curve of a bounded allocator is flat. Both axes are logarithmic."
             },
         ));
         Ok(())
@@ -110,7 +110,7 @@ fn panel(trace: &ThreadedTrace, kind: usize, wanted: &dyn Fn(&ThreadedCell) -> b
     Panel {
         title: format!("{}, {}", capital(name), number::counted(trace.threads, "thread")),
         x: (RARITY.into(), Spacing::Logarithmic),
-        y: ("ticks; at the right the longest".into(), Spacing::Logarithmic),
+        y: ("ticks; longest at the right".into(), Spacing::Logarithmic),
         curves: trace
             .cells
             .iter()

@@ -80,7 +80,7 @@ const PANELS: [Drawn; 9] = {
     use Loads::{Crowded, Incremental, RateMonotonic};
     let (full, wide, tuned) = (variants::FULL, variants::WIDE, variants::RATE_MONOTONIC);
     [
-        drawn("6a", "incremental: allocate again what every second free gave back", full, Incremental, false),
+        drawn("6a", "incremental: allocate again what was freed", full, Incremental, false),
         drawn("6b", "incremental: free every second object, full compaction", full, Incremental, true),
         drawn("6c", "incremental: free every second object, partial compaction", wide, Incremental, true),
         drawn("7a", "rate-monotonic: allocate", full, RateMonotonic, false),
@@ -322,9 +322,9 @@ fn overhead() -> Vec<Overhead> {
 }
 
 /// Overhead per page.
-pub(super) const PAGE: &str = "administration of a page of 16 KB";
+pub(super) const PAGE: &str = "metadata of a page of 16 KB";
 /// Overhead per page-block.
-pub(super) const BACK_REFERENCE: &str = "of the smallest page-block not the object's";
+pub(super) const BACK_REFERENCE: &str = "of the smallest page-block not usable by the object";
 
 /// Bytes of overhead per page, and the share of the smallest page-block that is overhead.
 fn kept(subject: &Subject) -> Option<(f64, f64)> {

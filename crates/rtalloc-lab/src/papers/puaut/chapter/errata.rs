@@ -18,8 +18,8 @@ pub(super) fn errata() -> Vec<String> {
     let [decoder_gap, model_gap] = Load::ALL.map(published_gap);
     vec![
         format!(
-            "Tables 2 and 3 call a column analytical and section 4.1 calls it safe. It is neither: it was measured in scenarios that were found by \
-             reasoning (section 3.1), and table 3 has frees of mpg123 above it ({}, {}).",
+            "Tables 2 and 3 call a column analytical and section 4.1 calls it safe. It is neither: it was measured in \
+             scenarios derived by hand (section 3.1), and table 3 has frees of mpg123 above it ({}, {}).",
             free("first-fit"),
             free("best-fit")
         ),
@@ -35,34 +35,39 @@ pub(super) fn errata() -> Vec<String> {
          free blocks, and n different sizes need n(n + 1)/2 granules: it grows with the square root of the heap. Fast-fit's tree has a \
          node for each free block."
             .into(),
-        "Section 2.3.1 calls the tree self-adjusting and, two sentences on, not balanced by construction; section 3.1.2 reorganises it to keep it \
-         balanced. Ours is a splay tree, whose worst case is linear and whose mean over a sequence is logarithmic."
+        "Section 2.3.1 calls the tree self-adjusting and, two sentences later, not balanced by construction; section \
+         3.1.2 reorganises it to keep it balanced. Ours is a splay tree, whose worst case is linear and whose mean \
+         over a sequence is logarithmic."
             .into(),
         format!(
-            "Section 4.1 says that the model asks more often than mpg123. By section 3 mpg123 asks every 0.8 ms, which are {decoder_gap:.0} cycles at 90 \
-             MHz, and the model every {model_gap:.0}: seven times less often. Figure 3's shares cannot be recomputed without knowing which holds.",
+            "Section 4.1 says that the model allocates more often than mpg123. According to section 3, mpg123 \
+             allocates every 0.8 ms, which is {decoder_gap:.0} cycles at 90 MHz, and the model every {model_gap:.0}: \
+             seven times less often. Figure 3's shares cannot be recomputed without knowing which is correct.",
         ),
         format!(
             "The inter-arrival time was chosen so that malloc takes one per cent of the time in the mean of the seven allocators (section 3.3). By \
              table 2 it takes {model:.1} % of the MEAN model's, free not counted.",
         ),
         format!(
-            "Figure 2's ratio is around seven for the buddies (section 4.1): {:.1} and {:.1} times the mean of the model, {:.1} and {:.1} times that of \
-             mpg123. It is around seven for the binary buddy alone.",
+            "Figure 2's ratio is around seven for the buddies (section 4.1): {:.1} and {:.1} times the mean of the \
+             model, {:.1} and {:.1} times that of mpg123. It is around seven only for the binary buddy.",
             over_mean("buddy-bin", Load::Model),
             over_mean("buddy-fibo", Load::Model),
             over_mean("buddy-bin", Load::Decoder),
             over_mean("buddy-fibo", Load::Decoder)
         ),
-        "The conclusion counts indexed fits among those that perform poorly in the worst case, and buddies and quick-fit as the most predictable; \
-         section 4.1 finds buddies and fast-fit realistic to charge with the worst case. Table 2 has quick-fit's worst malloc above fast-fit's."
+        "The conclusion counts indexed fits among those that perform poorly in the worst case, and buddies and \
+         quick-fit as the most predictable; section 4.1 finds buddies and fast-fit realistic to budget by their worst \
+         case. Table 2 has quick-fit's worst malloc above fast-fit's."
             .into(),
-        "Not told: how many operations a run has, the seed, the mean of free, whether headers count in the minimum block, and the numbers behind \
-         figures 1 to 3 but for tables 2 and 3. Figure 4 is expected, not measured."
+        "Not specified: the number of operations of a run, the seed, the mean of free, whether headers count in the \
+         minimum block, and the numbers behind figures 1 to 3 except tables 2 and 3. Figure 4 is expected, not \
+         measured."
             .into(),
         format!(
-            "The loads hardly differ for most allocators ({decoder_mean:.0} cycles in the mean of all seven in mpg123, {model_mean:.0} in the model), since a \
-             heap of 4 MB of which some 22 kB are live has short lists: no observed worst case says anything of a full heap."
+            "The loads hardly differ for most allocators (a mean of {decoder_mean:.0} cycles over all seven in mpg123, \
+             {model_mean:.0} in the model), because a heap of 4 MB with about 22 kB live has short lists: no observed \
+             worst case says anything about a full heap."
         ),
     ]
 }

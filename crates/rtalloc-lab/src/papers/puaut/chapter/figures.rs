@@ -46,8 +46,8 @@ pub(super) fn distributions(found: &Puaut) -> Result<Option<Figure>, PlotError> 
     let svg = sides(&both, cast, "Puaut 2002, figure 1: distributions of the instructions of malloc")?;
     let caption = (
         "Figure 1: mean and worst-case malloc",
-        "The height of a row is logarithmic in the share of mallocs. Circle: their mean. Bar: the most observed. Diamond: the worst-case \
-         scenario. The paper has bars of the mean and of the scenario alone.",
+        "The height of a row is logarithmic in the share of mallocs. Circle: their mean. Bar: the observed maximum. \
+         Diamond: the worst-case scenario. The paper has bars only for the mean and the scenario.",
     );
     Ok(svg.map(|svg| figure("figure-1", caption, svg, standings)))
 }
@@ -78,8 +78,8 @@ pub(super) fn ratios(found: &Puaut) -> Result<Figure, PlotError> {
     let cast = Cast { standings: &standings, styles: &styles };
     let svg = marks(&panels, &names, cast, "Puaut 2002, figure 2: worst malloc over mean malloc")?;
     let caption = (
-        "Figure 2: how many times the mean the worst malloc takes",
-        "The paper has the observed and the scenario in a panel each.",
+        "Figure 2: worst malloc as a multiple of the mean",
+        "The paper has separate panels for observed maximum and scenario.",
     );
     Ok(figure("figure-2", caption, svg, standings))
 }
@@ -91,9 +91,9 @@ pub(super) fn shares(found: &Puaut) -> Result<Figure, PlotError> {
     let panels = of_loads(found, |charges, load, published| of_gap(found, charges, load, published).to_vec());
     let names = ["mean", "most observed", "scenario"];
     let cast = Cast { standings: &standings, styles: &styles };
-    let svg = marks(&panels, &names, cast, "Puaut 2002, figure 3: share of the time that malloc takes, in per cent")?;
+    let svg = marks(&panels, &names, cast, "Puaut 2002, figure 3: share of the time spent in malloc, in per cent")?;
     let caption =
-        ("Figure 3: share of a program's time that malloc takes, in per cent", "By what each malloc is charged with.");
+        ("Figure 3: share of a program's time spent in malloc, in per cent", "By the cost assumed for each malloc.");
     Ok(figure("figure-3", caption, svg, standings))
 }
 
@@ -113,8 +113,8 @@ pub(super) fn growth(found: &Puaut) -> Result<Option<Figure>, PlotError> {
     };
     let caption = (
         "Figure 4: the worst malloc by heap size",
-        "Counted, where the paper draws what it expects. Fast-fit's recipe takes the square of its length to build and has fewer free blocks \
-         than a large heap has room for.",
+        "Counted; the paper draws expected curves. Building fast-fit's recipe takes quadratic time, so it has fewer \
+         free blocks than a large heap could hold.",
     );
     Figure::of_curves("figure-4", caption, &[panel], &names, "Puaut 2002, figure 4: worst malloc by heap size")
 }

@@ -28,48 +28,52 @@ pub fn chapter(found: &Puaut) -> Result<Chapter, PlotError> {
     let sections = vec![
         section(
             "Table 1: the allocators",
-            "Blocks in bytes. The list of free blocks is longest where smallest blocks are alternately free and live.".into(),
+            "Blocks in bytes. The list of free blocks is longest where smallest blocks are alternately free and live."
+                .into(),
             allocators(found),
             Vec::new(),
         ),
         section(
             "Table 2 and figure 1: malloc",
             format!(
-                "Worst: the most observed. Scenario: the worst case that the paper describes, in a heap of {heap}; the paper calls it \
-                 analytical. Ratio: our instructions for a cycle of hers."
+                "Worst: the observed maximum. Scenario: the worst case that the paper describes, in a heap of {heap}; \
+                 the paper calls it analytical. Ratio: our instructions per cycle of the paper."
             ),
             allocations(found),
             vec![figures::distributions(found)?].into_iter().flatten().collect(),
         ),
         section(
-            "Figure 2: how many times the mean the worst malloc takes",
+            "Figure 2: worst malloc as a multiple of the mean",
             String::new(),
             ratios(found),
             vec![figures::ratios(found)?],
         ),
         section(
-            "Figure 3: the share of a program's time that malloc takes, by what each malloc is charged with",
+            "Figure 3: share of a program's time spent in malloc, by the cost assumed for each malloc",
             gaps(found),
             shares(found),
             vec![figures::shares(found)?],
         ),
         section(
             "Table 3: free",
-            "As table 2. The paper has no mean of free; ours stands among the three numbers.".into(),
+            "As table 2. The paper has no mean of free; ours is in the table of the three numbers.".into(),
             frees(found),
             Vec::new(),
         ),
         section(
-            "Three numbers, never one for another",
-            "Ours, in instructions: mean of the MEAN model, the most observed in both loads, the scenario, and the static bound in a heap of \
-             16 MiB, which the paper does not have. Class: of all recipes of the worst case over the heaps of figure 4."
+            "Mean, maxima and bound",
+            "Ours, in instructions: the mean of the MEAN model, the observed maximum of both loads, the scenario \
+             maximum, and the static bound in a heap of 16 MiB, which the paper does not have. Class: cost class of \
+             all worst-case recipes over the heaps of figure 4."
                 .into(),
             numbers(found),
             Vec::new(),
         ),
         section(
             "Figure 4: the worst malloc by heap size",
-            "The paper draws expected curves; these are counted. At each size the costliest of the recipes for the allocator counts.".into(),
+            "The paper draws expected curves; these are counted. At each size the costliest recipe for the allocator \
+             is shown."
+                .into(),
             growth(found),
             figures::growth(found)?.into_iter().collect(),
         ),
@@ -219,9 +223,9 @@ fn gaps(found: &Puaut) -> String {
         |gap| format!("{} ns, as recorded", whole(gap)),
     );
     format!(
-        "Share = c / (g + c), c being the charge and g what the program computes between two mallocs. Paper: g is {decoder} cycles for the \
-         decoder (0.8 ms at 90 MHz) and {model} cycles for the MEAN model. Ours: {recorded}, of which each is an instruction, for the \
-         decoder; the same {model} for the model."
+        "Share = c / (g + c), where c is the assumed cost of a malloc and g the time that the program computes between \
+         two mallocs. Paper: g is {decoder} cycles for the decoder (0.8 ms at 90 MHz) and {model} cycles for the MEAN \
+         model. Ours: {recorded}, counted as one instruction each, for the decoder; the same {model} for the model."
     )
 }
 
@@ -301,15 +305,17 @@ fn ratio(value: f64) -> String {
 
 fn notes(found: &Puaut) -> Vec<String> {
     let mut notes = vec![
-        "paper: cycles of a Pentium 90 with caches, branch prediction and superscalar execution off. ours: executed instructions. Decoder: \
-         mpg123 there; lame --decode here, which still allocates for every frame, and of whose 30 s of sound every operation is performed, \
-         those at its start included. MEAN model: 100,000 mallocs; the paper does not tell how many."
+        "paper: cycles of a Pentium 90 with caches, branch prediction and superscalar execution disabled. ours: \
+         executed instructions. Decoder: mpg123 there; lame --decode here, which also allocates for every frame; all \
+         operations of 30 s of audio are replayed, including those at program start. MEAN model: 100,000 mallocs; the \
+         paper does not give their number."
             .into(),
-        "bound: static, in a heap of 16 MiB; -: a search, whose cost for each free block `rtalloc bound` tells.".into(),
-        "Fast-fit's tree is built by walking it, so that the worst one takes the square of its length to build. Its recipe therefore has \
-         fewer free blocks in a heap than there is room for, the larger the heap the fewer: its curve in figure 4 is below its worst case, \
-         which is linear in the heap as in the smallest heaps. The tree by size has a node for each size, so that its \
-         worst case is linear in the free blocks of different sizes, which are as many as the square root of the heap."
+        "bound: static, in a heap of 16 MiB; -: a search; `rtalloc bound` prints its cost per free block.".into(),
+        "Inserting into fast-fit's tree walks it, so building the worst tree takes quadratic time. Its recipe \
+         therefore has fewer free blocks than the heap could hold, increasingly so in larger heaps: its curve in \
+         figure 4 is below its worst case, which is linear in the heap, as in the smallest heaps. The tree by size has \
+         one node per size, so its worst case is linear in the number of different sizes, which grows with the square \
+         root of the heap."
             .into(),
     ];
     for row in &found.rows {

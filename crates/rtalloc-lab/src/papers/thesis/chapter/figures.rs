@@ -45,9 +45,9 @@ pub(super) fn classes(found: &Thesis) -> Result<Figure, PlotError> {
         name: "figures-14-to-17".into(),
         caption: (
             "Figures 14 to 17: allocations by size".into(),
-            format!("Classes of {CLASS_BYTES} bytes; logarithmic but for uniform."),
+            format!("Classes of {CLASS_BYTES} bytes; logarithmic except for uniform."),
         ),
-        svg: multiples(&panels, 2, 1, "Bitframe thesis, figures 14 to 17: allocations of every size class")?,
+        svg: multiples(&panels, 2, 1, "Bitframe thesis, figures 14 to 17: allocations by size class")?,
         standings: vec![named("allocations", "allocations")],
     })
 }
@@ -69,7 +69,7 @@ pub(super) fn live(found: &Thesis) -> Result<Figure, PlotError> {
     let panels: Vec<Multiple> = recorded.map(panel).collect();
     Ok(Figure {
         name: "figures-18-and-19".into(),
-        caption: ("Figures 18 and 19: live memory".into(), "Of a stretch of operations its highest.".into()),
+        caption: ("Figures 18 and 19: live memory".into(), "The maximum of each interval of operations.".into()),
         svg: multiples(&panels, 2, 1, "Bitframe thesis, figures 18 and 19: live memory over the operations")?,
         standings: vec![named("live memory", "live memory")],
     })
@@ -143,14 +143,17 @@ pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     let mut figures = Vec::new();
     for (measure, unit) in [(Measure::Ticks, "ticks"), (Measure::Instructions, "instructions")] {
         let drawn = distributions(&result, Cast { standings: &standings, styles: &styles }, measure)?;
-        figures.extend(drawn.map(|svg| Figure {
+        figures.extend(drawn.map(|svg| {
+            Figure {
             name: format!("time-{}-{unit}", trace.load.slug()),
             caption: (
                 format!("{heading}: {unit} on {}", trace.load.name()),
-                "Heights are logarithmic: a single operation shows. Long mark: 99.9th percentile; short mark or arrow: the most.".into(),
+                "Heights are logarithmic, so a single operation is visible. Long mark: 99.9th percentile; short mark \
+                 or arrow: the maximum.".into(),
             ),
             svg,
             standings: standings.clone(),
+        }
         }));
     }
     Ok(figures)
@@ -181,14 +184,14 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     let panel = Panel {
         title: format!("Figure {overhead}: overhead on {name}"),
         x: ("operations".into(), Spacing::Even),
-        y: ("bytes of control structure, headers and what belongs to pages".into(), Spacing::Logarithmic),
+        y: ("bytes of control structure, headers and page metadata".into(), Spacing::Logarithmic),
         curves: curves.collect(),
         marked: false,
     };
     let caption = format!("Figure {overhead}: overhead on {name}");
     figures.extend(Figure::of_curves(
         &format!("overhead-{slug}"),
-        (&caption, "What the allocators keep for themselves; logarithmic."),
+        (&caption, "Bytes that the allocators use for metadata; logarithmic."),
         &[panel],
         &names,
         &format!("Bitframe thesis, figure {overhead}: implementation overhead"),
@@ -198,7 +201,8 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
         name: format!("waste-{slug}"),
         caption: (
             format!("Figures {waste}: total waste on {name}"),
-            "Dark: implementation overhead. Light, upon it: internal fragmentation. Every panel has a scale of its own.".into(),
+            "Dark: implementation overhead. Light, above it: internal fragmentation. Every panel has its own scale."
+                .into(),
         ),
         svg: multiples(
             &panels,

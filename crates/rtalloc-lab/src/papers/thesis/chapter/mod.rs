@@ -116,17 +116,15 @@ fn cycles(part: Part, name: &str, operation: &str) -> Option<[u64; 3]> {
 fn time(found: &Thesis, part: Part) -> Result<Section, PlotError> {
     let replicas = match found.settings.replicas {
         0 => "not timed".to_string(),
-        replicas => format!("ticks: of each operation the least of {}", number::counted(replicas.into(), "replica")),
+        replicas => format!("ticks: the minimum of {} of each operation", number::counted(replicas.into(), "replica")),
     };
     let (title, about) = match part {
         Part::Boot => {
-            ("Table 3: time on boot, figures 20 and 21", "cycles: of an Atom N270, the least of 1000 replicas")
+            ("Table 3: time on boot, figures 20 and 21", "cycles: on an Atom N270, the minimum of 1000 replicas")
         }
         Part::Stable => ("Table 4: time on stable, figures 22 and 23", "cycles: as in table 3"),
-        Part::Uniform => {
-            ("Beyond the thesis: time on uniform", "The thesis leaves it out, since its caches disturbed it")
-        }
-        Part::Small => ("Beyond the thesis: time on small", "Left out as that of uniform"),
+        Part::Uniform => ("Beyond the thesis: time on uniform", "The thesis omits it because of cache effects"),
+        Part::Small => ("Beyond the thesis: time on small", "Omitted as that of uniform"),
     };
     let mut tables = Vec::new();
     let mut figures = Vec::new();
@@ -259,7 +257,8 @@ fn memory(found: &Thesis, part: Part) -> Result<Section, PlotError> {
         }
         Part::Stable => "As table 5.",
         Part::Uniform | Part::Small => {
-            "Each up to its first request that fails, as there; equal prefix: all up to the first failure of any."
+            "Each up to its first failed request, as in the thesis; equal prefix: all up to the first failure of any \
+             allocator."
         }
     };
     let mut tables = Vec::new();
@@ -339,9 +338,10 @@ fn sizes(found: &Thesis) -> Section {
         texts
     };
     Section {
-        title: "Sections 5.7 and 6.3: what a block loses inside".into(),
+        title: "Sections 5.7 and 6.3: internal fragmentation of a block".into(),
         about: format!(
-            "Every request from 1 to {LARGEST_BYTES} B in an empty heap; lost: of what is granted. Headers are not counted here."
+            "Every request from 1 to {LARGEST_BYTES} B in an empty heap; lost: share of the granted bytes. Headers are \
+             not counted here."
         ),
         tables: vec![(
             String::new(),
@@ -359,7 +359,7 @@ fn pages(found: &Thesis) -> Section {
         "\nin it",
         "malloc(512)\ntakes a page",
         "\nin it",
-        "free\ngives it back",
+        "free\nreturns it",
     ];
     let row = |opening: &Opening| {
         let mut texts = vec![opening.name.clone()];
@@ -372,8 +372,8 @@ fn pages(found: &Thesis) -> Section {
     };
     Section {
         title: "Section 6.3: taking a page of Bitframe".into(),
-        about: "Instructions. The thesis took all pages before its runs, and left this out of its times; ours take a page when it is \
-                needed, so that tables 3 and 4 have it."
+        about: "Instructions. The thesis took all pages before its runs, so its times exclude this; ours take a page \
+                when it is needed, so tables 3 and 4 include it."
             .into(),
         tables: vec![(
             String::new(),
@@ -419,10 +419,11 @@ fn proposals(found: &Thesis) -> Section {
         (trace.load.name(), Tabled::new(&headings, 1, own.map(|own| row(trace, own))))
     };
     Section {
-        title: "Beyond the thesis: what it proposes for Bitframe (5.5, 5.7)".into(),
-        about: "eager: all frames of a page are initialised at once, as the thesis' implementation does; the base initialises them as they \
-                are needed (footnote 11). 16 bits: frames of 16 chunks (footnote 9). 4 chunks: at most so many in a row, of 8, 32 and 128 \
-                B. crossing: the same, and they may end in the next frame. All with the quantum of 8 B."
+        title: "Beyond the thesis: its proposals for Bitframe (5.5, 5.7)".into(),
+        about: "eager: all frames of a page are initialised at once, as the thesis' implementation does; the base \
+                initialises them as they are needed (footnote 11). 16 bits: frames of 16 chunks (footnote 9). 4 \
+                chunks: at most four in sequence, of 8, 32 and 128 B. crossing: the same, and a sequence may end in \
+                the next frame. All with a quantum of 8 B."
             .into(),
         tables: found.traces.iter().map(table).collect(),
         figures: Vec::new(),

@@ -128,7 +128,7 @@ impl<'a> Experiments<'a> {
         let perform = |_: &Board| run::run(self.analysis.process(), subject, events, self.settings.heap_bytes as usize);
         match Child::spawn(perform).map_err(|error| error.to_string())?.wait::<Result<Run, String>>(LIMIT) {
             Ok(run) => run,
-            Err(death) if death.is_from_outside() => undecided(&format!("{name} was ended from outside")),
+            Err(death) if death.is_from_outside() => undecided(&format!("{name} was killed")),
             Err(death @ Death::Hung { .. }) => undecided(&format!("{name}: {death}")),
             Err(death) => Err(death.to_string()),
         }

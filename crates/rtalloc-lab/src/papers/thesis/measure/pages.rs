@@ -30,7 +30,7 @@ pub fn sizes(heap_bytes: usize) -> Vec<Granted> {
 }
 
 fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
-    let tells = heap.entries.granted.ok_or("it does not tell what it grants")?;
+    let tells = heap.entries.granted.ok_or("it does not report granted sizes")?;
     // SAFETY: size and alignment form a valid Layout; the block is live until it is freed with the same size and
     // alignment.
     unsafe {
@@ -103,7 +103,7 @@ fn apart<T: serde::Serialize + serde::de::DeserializeOwned>(
 ) -> Result<T, String> {
     match Child::spawn(|_| job()).map_err(|error| error.to_string())?.wait::<Result<T, String>>(LIMIT) {
         Ok(found) => found,
-        Err(death) if death.is_from_outside() => undecided("ended from outside"),
+        Err(death) if death.is_from_outside() => undecided("killed"),
         Err(death @ Death::Hung { .. }) => undecided(&death.to_string()),
         Err(death) => Err(death.to_string()),
     }

@@ -40,7 +40,7 @@ pub fn run(process: &Process, subject: &Subject, events: &[Event], heap_bytes: u
 }
 
 fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes: usize) -> Result<Run, String> {
-    let view = subject.view.as_ref().ok_or("only ours tell what they keep for themselves")?;
+    let view = subject.view.as_ref().ok_or("only our allocators report their metadata")?;
     let mut region = Region::new(heap_bytes, false).map_err(|error| error.to_string())?;
     let heap =
         Heap::new(&Subject { entries, ..*subject }, &mut region, heap_bytes).map_err(|refusal| refusal.to_string())?;

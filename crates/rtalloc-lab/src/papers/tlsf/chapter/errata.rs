@@ -9,31 +9,33 @@ use crate::workload::Holding;
 pub(super) fn errata(found: &Tlsf) -> Vec<String> {
     let mut errata = vec![
         format!(
-            "The holding time has no unit (section 7.2: \"in the range [30...50]\"), and everything depends on it: it decides how much is \
-             live at once. Chosen is one (fit) under which F of binary buddy, dlmalloc and TLSF comes near the published one, so that it \
-             cannot confirm that. It is not the only one: periods comes as near in profiles 2 and 3. All stand beside each other. {}",
+            "The holding time has no unit (section 7.2: \"in the range [30...50]\"), and all results depend on it: it \
+             determines how much is live at a time. Chosen: the interpretation (fit) with which F of binary buddy, \
+             dlmalloc and TLSF is closest to the published one, so it cannot confirm that figure. It is not the only \
+             candidate: periods is as close in profiles 2 and 3. The tables show all. {}",
             by_reading(found)
         ),
         shares(),
-        "Table III contradicts the profile it is an example of in its holding times, too: they lie between 14 and 35, the profile's \
-         between 30 and 50; and the deviation of sizes is \"a constant factor of the block size\" in section 7.2, but 3 % of the mean in \
-         one task and 23 % in another. Chosen is 10 % throughout."
+        "Table III also contradicts the holding times of the profile it exemplifies: they are between 14 and 35, the \
+         profile's between 30 and 50; and the deviation of sizes is \"a constant factor of the block size\" in section \
+         7.2, but 3 % of the mean in one task and 23 % in another. Chosen: 10 % throughout."
             .into(),
-        "F is \"measured at the end of each scenario\" and is also \"the point of the maximum memory used relative to the point of the \
-         maximum live memory\" (section 7.3.3). Chosen is the latter: the most used over the most live. Johnstone and Wilson's other three \
-         variants are in the table."
+        "F is \"measured at the end of each scenario\" and is also \"the point of the maximum memory used relative to \
+         the point of the maximum live memory\" (section 7.3.3). Chosen: the latter, maximum used memory relative to \
+         maximum live memory. Johnstone and Wilson's other three variants are in the table."
             .into(),
-        "Half-fit's F of 83 % to 89 % comes out of no reading of the holding time; table VI has ours. The authors wrote their half-fit \
-         themselves, and do not print it. One that searches a list too high would fragment about as much: an assessor's simulation, not \
-         repeated here, had 79 to 85 % with the reading periods."
+        "No reading of the holding time yields half-fit's F of 83 % to 89 %; table VI has ours. The authors wrote \
+         their own half-fit and did not publish it. One that searches one list too high would fragment about as much: \
+         a simulation, not repeated here, had 79 to 85 % with the reading periods."
             .into(),
         "Section 6.1 calls its two scenarios the worst cases. That of free is not: a free whose two neighbours are each the last of their \
          list and of their power of two executes more. The paper's own table II has these updates of bitmaps."
             .into(),
         worst(found),
-        "Instructions of one and the same code differ between the paper's sections: figure 6 and tables I and II are of code that tells a \
-         tracer which step it is in, section 6.1 and table V are not. Ours are compiled into one function each; the steps of tables I and \
-         II are told apart by the debug information of inlined functions, so that the parts are less sharp than their sum."
+        "Instruction counts of the same code differ between the paper's sections: figure 6 and tables I and II are of \
+         instrumented code, section 6.1 and table V are not. Ours are compiled into one function each; the steps of \
+         tables I and II are distinguished by the debug information of inlined functions, so the parts are less \
+         precise than their sum."
             .into(),
         "Section 7.3.2 has half-fit and TLSF at most at 117 and 150 instructions \"in all profiles\"; its table V has 118 and 151.".into(),
         "Section 5.3 bounds the share of a block that is lost by 1/(1 + 2^J) and evaluates it as 3.1 % for J = 5 and 6.2 % for J = 4. The \
@@ -42,11 +44,12 @@ pub(super) fn errata(found: &Tlsf) -> Vec<String> {
         "The conclusions have a worst-case fragmentation below 30 % and a mean of 15 %. No table has these figures: table VI has 16.4 % \
          and 9.7 %."
             .into(),
-        "Section 7.3.1 explains half-fit's times in profile 2 by \"no split operations are performed\"; but every heap begins as one free \
-         block, and every block comes of it by splits."
+        "Section 7.3.1 explains half-fit's times in profile 2 by \"no split operations are performed\"; but every heap \
+         begins as one free block, from which every other block is split."
             .into(),
-        "Not told: phases of the tasks, what becomes of a drawn size that is not positive, the seeds, and whether g and N_r are drawn once \
-         for a task or in every period. Chosen: phases at random, such sizes are drawn again, once for a task."
+        "Not specified: phases of the tasks, the treatment of drawn sizes that are not positive, the seeds, and \
+         whether g and N_r are drawn once for a task or in every period. Chosen: random phases, such sizes are drawn \
+         again, once for a task."
             .into(),
     ];
     errata.retain(|text| !text.is_empty());
@@ -78,8 +81,8 @@ fn shares() -> String {
     let shares: Vec<String> =
         TLSF.table_3.rows.values().map(|task| format!("{:.1}", task.g_bytes as f64 / task.mean_bytes as f64)).collect();
     format!(
-        "Table III contradicts section 7.2: the mean size is g / N_r with N_r between 2 and 5, but the table's quotients of g and mean are {}; \
-         1.3 is no number of requests. Chosen is the text.",
+        "Table III contradicts section 7.2: the mean size is g / N_r with N_r between 2 and 5, but the table's \
+         quotients of g and mean are {}; 1.3 is not a number of requests. Chosen: the text.",
         shares.join(", ")
     )
 }
@@ -96,8 +99,8 @@ fn worst(found: &Tlsf) -> String {
             own.map(|scenario| scenario.instructions).max()
         };
         let (paper, harder, bound) = (most(true)?, most(false)?, worst.bound?);
-        Some(format!("{} {paper} in the paper's scenario, {harder} in ours, {bound} at most", worst.operation))
+        Some(format!("{} {paper} in the paper's scenario, {harder} in ours, bound {bound}", worst.operation))
     };
     let told: Vec<String> = worsts.into_iter().flatten().filter_map(of).collect();
-    if told.is_empty() { String::new() } else { format!("By our TLSF, in instructions: {}.", told.join("; ")) }
+    if told.is_empty() { String::new() } else { format!("Our TLSF, in instructions: {}.", told.join("; ")) }
 }

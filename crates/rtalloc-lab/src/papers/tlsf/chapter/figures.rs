@@ -106,7 +106,8 @@ pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
         }
         Ok(())
     })?;
-    let sentences = "Every point is an operation. The colour says what it did, which the blocks around it tell.";
+    let sentences = "Every point is an operation. The colour shows what it did, as determined from the neighbouring \
+                     blocks.";
     Ok(figure("figure-6", "Bands of instructions.", sentences, svg, standings))
 }
 
@@ -121,7 +122,7 @@ pub(super) fn sizes(bins: &[(u64, f64)]) -> Result<Vec<Figure>, PlotError> {
         let most = bins.iter().map(|(_, share)| *share).fold(0.0, f64::max);
         let x = Scale::linear((0.0, 1.02 * last as f64), (LEFT, RIGHT));
         let y = Scale::linear((0.0, 1.05 * most), (frame.bottom, frame.top));
-        let along_y = "of a thousand requests, so many in 250 bytes";
+        let along_y = "requests in a thousand, per 250 bytes";
         frame.draw(canvas, ["Figure 7: sizes requested by the task set of table III", "bytes", along_y], &x, &y)?;
         for (bin, share) in bins {
             let (from, to) = (x.at(*bin as f64), x.at((bin + SIZE_BIN_BYTES) as f64));
@@ -132,8 +133,8 @@ pub(super) fn sizes(bins: &[(u64, f64)]) -> Result<Vec<Figure>, PlotError> {
         canvas.tooltips((0, "requests"), ["bytes, from", "of a thousand"], told);
         Ok(())
     })?;
-    let sentences = "One hump for each task: sizes are Normal about what it asks for at a time.";
-    Ok(figure("figure-7", "Sizes requested.", sentences, svg, standings))
+    let sentences = "One peak for each task: sizes are Normal around its mean request.";
+    Ok(figure("figure-7", "Requested sizes.", sentences, svg, standings))
 }
 
 /// The paper's allocators among the subjects, with the styles that figures 8 and 9 share.
@@ -173,7 +174,7 @@ pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             let x = Scale::linear((AXIS.0 as f64, AXIS.1 as f64), (LEFT, RIGHT));
             let y = Scale::linear((0.0, 1.05 * most), (frame.bottom, frame.top));
             let title = format!("Figure 8: cycles of malloc in profile 1, {name}");
-            frame.draw(canvas, [&title, "ticks", "% of mallocs, in 3 ticks"], &x, &y)?;
+            frame.draw(canvas, [&title, "ticks", "% of mallocs, per 3 ticks"], &x, &y)?;
             for (bin, samples) in &bins {
                 let (from, to) = (x.at(*bin as f64), x.at((bin + BIN) as f64));
                 let height = y.at(share(*samples)).min(frame.bottom - 1);
@@ -196,7 +197,7 @@ pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
         }
         Ok(())
     })?;
-    let sentences = "The paper's axis: what took longer is pooled at its end. Ticks are of the time-stamp counter.";
+    let sentences = "The paper's axis: longer durations are pooled at its end. Ticks are of the time-stamp counter.";
     Ok(figure("figure-8", "Cycles of malloc in profile 1.", sentences, svg, standings))
 }
 
@@ -248,7 +249,7 @@ pub(super) fn memory(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             *mallocs,
         ),
     ];
-    let sentences = "Shaded: live memory. Lines: the most that each allocator had used by then.";
+    let sentences = "Shaded: live memory. Lines: maximum memory used so far by each allocator.";
     let description = "TLSF 2008, figure 9: live and used memory in profile 3";
     let drawn = Figure::of_curves("figure-9", ("Memory in profile 3.", sentences), &panels, &names, description)?;
     Ok(drawn.into_iter().collect())

@@ -52,7 +52,7 @@ pub fn chapter(found: &Tlsf) -> Result<Chapter, PlotError> {
         ),
         section(
             "Table IV, figure 8: cycles",
-            format!("The least of {} replicas; {}; maxima are noise.", found.settings.replicas, of_sets(few_sets)),
+            format!("The minimum of {} replicas; {}; maxima are noise.", found.settings.replicas, of_sets(few_sets)),
             of_costs(found, &TLSF.table_4, |pool| pool.ticks.as_ref()),
             figures::cycles(found)?,
         ),
@@ -71,16 +71,15 @@ pub fn chapter(found: &Tlsf) -> Result<Chapter, PlotError> {
         section(
             "Readings of the holding time",
             format!(
-                "Mean F in % by reading; {} under those that are only compared.",
+                "Mean F in % by reading; {} for those that are only compared.",
                 number::counted(few_sets, "task set")
             ),
             one(readings(found)),
             vec![],
         ),
         section(
-            "Time of the campaign",
-            "To count a million mallocs with their frees, and the whole of tables V and VI as the paper has them."
-                .into(),
+            "Duration of the campaign",
+            "For counting a million mallocs with their frees, and for tables V and VI at the paper's size.".into(),
             one(times(found)),
             vec![],
         ),
@@ -307,7 +306,8 @@ fn fragmentation(found: &Tlsf) -> Vec<(String, Tabled)> {
     vec![
         (String::new(), Tabled::new(&FRAGMENTATION, 2, rows.into_iter())),
         (
-            "The means in the four variants of Johnstone and Wilson, of which the paper's is the fourth; requests refused".into(),
+            "Means of the four variants of Johnstone and Wilson, of which the paper uses the fourth; refused requests"
+                .into(),
             Tabled::new(&["allocator", "", "1", "2", "3", "4", "refused"], 2, others.into_iter()),
         ),
     ]
@@ -354,25 +354,26 @@ fn times(found: &Tlsf) -> Tabled {
 
 fn notes(found: &Tlsf) -> Vec<String> {
     let mut notes = vec![
-        "paper: a Celeron of 1.6 GHz, 32 bits, GCC 3.4.6 -O2; TLSF 2.2 with J = 5, DLmalloc 2.8.3. ours: dlmalloc is that of the Rust \
-         standard library, 2.8.6, on 64 bits. Instructions are those of an operation from its first to its return, as compiled \
-         here: what is compared between papers is order and spread, not numbers."
+        "paper: a Celeron of 1.6 GHz, 32 bits, GCC 3.4.6 -O2; TLSF 2.2 with J = 5, DLmalloc 2.8.3. ours: dlmalloc is \
+         that of the Rust standard library, 2.8.6, on 64 bits. Instructions are those of an operation from its first \
+         to its return, as compiled here: compare order and spread between the papers, not absolute numbers."
             .into(),
-        "scenario: the papers' recipe. harder: ours, found from the bound. observed: the most of table V. bound: static, in a heap of 16 \
-         MiB; -: none, or a search. None stands for another."
+        "scenario: the papers' recipe. harder: ours, derived from the bound. observed: the maximum of table V. bound: \
+         static, in a heap of 16 MiB; -: none, or a search. These are three different numbers."
             .into(),
-        "Cycles: lfence; rdtsc; lfence on both sides, less the empty pair, the least of identical replicas, as the paper votes. A virtual or \
-         shared machine disturbs all replicas alike now and then: a maximum says how the machine was, a quantile how the allocator \
-         is. The counter's ticks are not the processor's cycles."
+        "Cycles: lfence; rdtsc; lfence on both sides, less an empty pair; the minimum of identical replicas, as in the \
+         paper. A virtual or shared machine occasionally disturbs all replicas: maxima characterise the machine, \
+         quantiles the allocator. The counter's ticks are not the processor's cycles."
             .into(),
-        "F: the most used over the most live, less 1, for each task set; mean, deviation, most, least over sets. J & W: variants 1 to 3 of \
-         Johnstone and Wilson: mean over time; when most is live; when most is used. Used is all up to the highest \
-         address: who serves from the heap's end, or goes around it, uses nearly all of it. *: requests were refused, so that F is of \
-         what was served."
+        "F: maximum used / maximum live memory, less 1, for each task set; mean, deviation, maximum and minimum over \
+         sets. J & W: variants 1 to 3 of Johnstone and Wilson: mean over time; at maximum live memory; at maximum used \
+         memory. Used memory is everything up to the highest address: an allocator that serves from the heap's end, or \
+         cycles through it, uses nearly all of it. *: requests were refused, so F is that of the served requests."
             .into(),
-        "The paper's holding time has no unit. fit, U[300, 500] ticks, was chosen because F of binary buddy, dlmalloc and TLSF comes near \
-         the published one: agreement with it is not judged; literal, U[30, 50] ticks; periods, 10 to 20 of the task's own. g and N_r are drawn once for \
-         each task, phases at random, sizes Normal(g/N_r, 10 %), non-positive ones again."
+        "The paper's holding time has no unit. fit, U[300, 500] ticks, was chosen because F of binary buddy, dlmalloc \
+         and TLSF is then close to the published one: agreement with it is not judged; literal, U[30, 50] ticks; \
+         periods, 10 to 20 of the task's own. g and N_r are drawn once for each task, phases at random, sizes \
+         Normal(g/N_r, 10 %), non-positive ones again."
             .into(),
     ];
     for cell in &found.cells {
@@ -392,7 +393,7 @@ fn told(unit: &Unit) -> String {
         Unit::Bands { subject, .. } => format!("{subject}, figure 6"),
         Unit::Steps { subject, .. } => format!("{subject}, tables I and II"),
         Unit::Worst { subject } => format!("{subject}, worst cases"),
-        Unit::Internal { subject } => format!("{subject}, what blocks lose"),
+        Unit::Internal { subject } => format!("{subject}, internal fragmentation"),
     }
 }
 

@@ -7,9 +7,10 @@ use crate::present::page::Tabled;
 use std::collections::BTreeMap;
 
 /// Notes needed to read the tables.
-pub(super) const ABOUT: &str = "Instructions by the function that the debug information says they come from, under the load of figure 6. Ours are put into one \
-     another by the compiler, which shares instructions between them: the parts are less sharp than their sum, which is exact. Our step \
-     next_physical tests besides whether the block is live, and split keeps the counters.";
+pub(super) const ABOUT: &str = "Instructions by the function that the debug information says they come from, under the \
+                                load of figure 6. The compiler inlines our functions and shares instructions between \
+                                them: the parts are less precise than their sum, which is exact. Our step \
+                                next_physical also tests whether the block is live, and split maintains the counters.";
 
 /// Number of distinct counts of a step that are listed individually: the maximum that the paper lists.
 const VALUES: usize = 8;

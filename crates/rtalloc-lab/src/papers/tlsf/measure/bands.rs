@@ -145,7 +145,7 @@ pub fn internal(name: &str) -> Result<Vec<Octave>, String> {
     let subject = one(name).map_err(|error| error.to_string())?;
     let mut region = Region::new(POOL_BYTES, false).map_err(|error| error.to_string())?;
     let heap = Heap::new(subject, &mut region, POOL_BYTES).map_err(|refusal| refusal.to_string())?;
-    let granted_entry = subject.entries.granted.ok_or_else(|| format!("{name} does not tell what it grants"))?;
+    let granted_entry = subject.entries.granted.ok_or_else(|| format!("{name} does not report granted sizes"))?;
     let align = subject.entries.natural_align_bytes;
     let granted = |size: usize| -> Result<usize, String> {
         // SAFETY: the heap is live, and the block is freed with the size and alignment it was requested with.

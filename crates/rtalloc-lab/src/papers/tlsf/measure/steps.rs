@@ -69,7 +69,7 @@ pub fn steps(process: &Process, name: &str, seed: u64, mallocs: u64) -> Result<S
     let mut watch = Watch { process, counted: &counted, steps: Steps::default(), known: HashMap::new() };
     Replay::new().run::<false, _>(&heap, &events, &mut watch).map_err(|fault| fault.to_string())?;
     if !counted.counter().misses().is_empty() {
-        return Err("an instruction was executed elsewhere, so that the steps do not add up".into());
+        return Err("an instruction was executed outside the steps, so they do not add up".into());
     }
     Ok(watch.steps)
 }

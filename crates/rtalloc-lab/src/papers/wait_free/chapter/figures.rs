@@ -37,9 +37,9 @@ fn everybody(found: &WaitFree) -> (Vec<Standing>, Vec<Style>) {
 pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     let (standings, styles) = everybody(found);
     let cast = Cast { standings: &standings, styles: &styles };
-    const RARE: &str = "Each point: of so many operations one takes as long, or longer. At the left the usual, at the right the \
-                        longest that was seen, which on a shared machine is the machine's as well; a bounded allocator's curve \
-                        stays level. Both axes are logarithmic.";
+    const RARE: &str = "Each point: one in this many operations takes at least this long. Typical durations are at the \
+                        left, the longest observed at the right, which on a shared machine includes disturbances by \
+                        other programs. The curve of a bounded allocator is flat. Both axes are logarithmic.";
     let mut drawn = Vec::new();
     let mut add = |name: &str, panels: &[Panel], description: &str, sentences: &str| -> Result<(), PlotError> {
         let svg = curves(panels, cast, description)?;
@@ -52,7 +52,7 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     for (case, file) in Case::ALL.into_iter().zip(["case-I", "case-II", "case-III", "case-IV"]) {
         let panels: Vec<Panel> =
             threads(found).into_iter().map(|threads| of_quantiles(found, &usual, case, threads)).collect();
-        let description = format!("Wait-free DSA 2010, case {}: how long operations take", case.name());
+        let description = format!("Wait-free DSA 2010, case {}: duration of operations", case.name());
         add(file, &panels, &description, RARE)?;
     }
     let has_options = |facts: &Facts| found.subjects.iter().any(|one| one.option_of.as_ref() == Some(&facts.name));
@@ -65,15 +65,16 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     if options.len() > 1 {
         let most = threads(found).first().copied().unwrap_or(1);
         let panels: Vec<Panel> = Case::ALL.into_iter().map(|case| of_quantiles(found, &options, case, most)).collect();
-        add("options", &panels, "Options of the tree buddy: how long operations take", RARE)?;
+        add("options", &panels, "Options of the tree buddy: duration of operations", RARE)?;
     }
     let panels = [Load::Mix, Load::Remote].map(|load| of_throughput(found, &usual, load));
     add(
         "scaling",
         &panels,
-        "Throughput over the number of threads",
-        "Median over the rounds. As long as every thread has a processor, who keeps threads out of each other's way climbs; where \
-         threads outnumber the processors they take turns, and nobody can.",
+        "Throughput by number of threads",
+        "Median over the rounds. While every thread has a processor, the throughput of an allocator without contention \
+         rises with the threads; with more threads than processors, threads share processors and throughput cannot \
+         rise.",
     )?;
     #[allow(clippy::cast_precision_loss)] // drawn
     let memory = |facts: &Facts| {
@@ -95,7 +96,8 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
         "memory",
         &[panel],
         "Memory over remote frees",
-        "The most since the point before. A level curve is memory that does not drift; one that goes on climbing ends where memory does.",
+        "Maximum since the previous point. A flat curve means stable memory use; a rising curve eventually exhausts \
+         memory.",
     )?;
     Ok(drawn)
 }
@@ -118,7 +120,7 @@ fn of_throughput(found: &WaitFree, subjects: &[(usize, &Facts)], load: Load) -> 
         points
     };
     let what = match load {
-        Load::Mix => "every thread on blocks of its own",
+        Load::Mix => "every thread on its own blocks",
         Load::Remote => "half of the threads allocate, the others free",
     };
     let processors = number::counted(found.setting.processors.into(), "processor");
@@ -143,7 +145,7 @@ fn of_quantiles(found: &WaitFree, subjects: &[(usize, &Facts)], case: Case, thre
     Panel {
         title: format!("Case {}, {}", case.name(), with_threads(found, threads)),
         x: (RARITY.into(), Spacing::Logarithmic),
-        y: ("ticks; at the right the longest".into(), Spacing::Logarithmic),
+        y: ("ticks; longest at the right".into(), Spacing::Logarithmic),
         curves: drawn_of(subjects, points),
         marked: true,
     }

@@ -46,11 +46,11 @@ pub fn chapter(found: &WaitFree) -> Result<Chapter, PlotError> {
     besides("Options of the tree buddy", "", Vec::new(), "options");
     besides(
         "Steps",
-        "Most accesses to shared words of an operation: read-modify-writes + loads + stores.",
+        "Maximum accesses to shared words of an operation: read-modify-writes + loads + stores.",
         only(steps(found), !found.steps.is_empty()),
         "",
     );
-    besides("One thread alone", "Two allocators in turns: mean ticks of an operation.", local(found), "");
+    besides("A single thread", "Two allocators alternately: mean ticks of an operation.", local(found), "");
     besides(
         "Throughput",
         "Millions of operations in a second, of all threads together.",
@@ -63,7 +63,7 @@ pub fn chapter(found: &WaitFree) -> Result<Chapter, PlotError> {
         only(drift(found), !found.drift.is_empty()),
         "memory",
     );
-    besides("What we want of ours", "Not the paper's claims.", only(targets(found), !found.targets.is_empty()), "");
+    besides("Goals for our allocators", "Not the paper's claims.", only(targets(found), !found.targets.is_empty()), "");
     Ok(Chapter {
         id: "wait-free",
         title: format!(
@@ -279,7 +279,7 @@ fn drift(found: &WaitFree) -> Tabled {
         Err(_) => std::iter::once(drift.subject.clone()).chain(vec!["-".to_string(); 6]).collect(),
     });
     let headings =
-        ["\nallocator", "remote\nfrees", "memory\nat first", "\nhalf-way", "\nat last", "\ngrowth", "\nrefused"];
+        ["\nallocator", "remote\nfrees", "memory\nat start", "\nhalf-way", "\nat last", "\ngrowth", "\nrefused"];
     Tabled::new(&headings, 1, rows)
 }
 
@@ -292,9 +292,9 @@ fn notes(found: &WaitFree) -> Vec<String> {
     let (few, many) = setting.repetitions;
     let mut notes = vec![
         format!(
-            "ours: ticks of the time-stamp counter ({:.2} GHz, {}), the timer's {} ticks subtracted; threads pinned to {} in turns, at \
-             {priority}. Cases I and II: {}, III and IV: {}, with fresh heaps and threads; II: {} pairs \
-             in each thread. The machine's interruptions are in the maxima.",
+            "ours: ticks of the time-stamp counter ({:.2} GHz, {}), the timer's {} ticks subtracted; threads pinned to \
+             {} in turns, at {priority}. Cases I and II: {}, III and IV: {}, with fresh heaps and threads; II: {} \
+             pairs in each thread. Maxima include interruptions by the machine.",
             environment.tsc_hz as f64 / 1e9,
             environment.cpu,
             environment.timer_overhead_ticks,
@@ -303,26 +303,28 @@ fn notes(found: &WaitFree) -> Vec<String> {
             number::counted(many, "repetition"),
             number::grouped(setting.pairs),
         ),
-        "paper: cycles of 16 cores (Xeon E7340, 2.4 GHz) with 16 threads; its TLSF has a global lock, atops is AO_malloc. ±: half of the 95 % \
-         interval of the repetitions' means. used: requested bytes / bytes of the heap when every thread was refused; without a figure where \
-         memory comes from the system, which gets requests of as many bytes and no more. *: the time was over before the case was; no \
-         claim is judged by such a figure."
+        "paper: cycles of 16 cores (Xeon E7340, 2.4 GHz) with 16 threads; its TLSF has a global lock, atops is \
+         AO_malloc. ±: half of the 95 % interval of the repetitions' means. used: requested bytes / bytes of the heap \
+         when every thread was refused; no figure where memory comes from the system, which is asked for the same \
+         number of bytes. *: the time limit was reached before the case ended; no claim is judged by such a figure."
             .into(),
-        "refused: requests, not timed. spurious: in I and III refused, and served when repeated after all threads had stopped (nothing is \
-         freed there); in II every refusal; in IV nobody can tell."
+        "refused: requests, not timed. spurious: in I and III, refused but served when repeated after all threads had \
+         stopped (nothing is freed there); in II every refusal; in IV unknown."
             .into(),
     ];
     if !setting.unlike.is_empty() {
         notes.push(format!(
-            "Results come from unlike circumstances: {}. What is comparable is judged by the fewest processors.",
+            "Results come from different environments: {}. Comparable results are judged by those with the fewest \
+             processors.",
             setting.unlike.join("; ")
         ));
     }
     if !found.scaling.is_empty() {
         notes.push(
-            "throughput: own blocks: every thread performs the TLSF paper's third profile on blocks of its own; all frees remote: half of the \
-             threads allocate the same sizes, the others free. speed-up: by one thread, round by round, the median. growth: the most memory \
-             in the last half of the frees by the most in the first tenth."
+            "throughput: own blocks: every thread performs the TLSF paper's third profile on its own blocks; all frees \
+             remote: half of the threads allocate the same sizes, the others free them. speed-up: relative to one \
+             thread, median over the rounds. growth: maximum memory in the last half of the frees / maximum in the \
+             first tenth."
                 .into(),
         );
     }
@@ -350,7 +352,7 @@ fn notes(found: &WaitFree) -> Vec<String> {
         notes.extend(failures.into_iter().map(|what| format!("{}: {what}.", facts.name)));
     }
     if let Some(Err(what)) = &found.local {
-        notes.push(format!("one thread alone: {what}."));
+        notes.push(format!("a single thread: {what}."));
     }
     notes
 }

@@ -274,7 +274,7 @@ pub(super) fn perform<M: Meter>(
             end_ticks,
         };
         let users: Option<Vec<User<'_>>> = (0..threads).map(|number| heap.join(number)).collect();
-        let users = users.ok_or("it has no place for every thread")?;
+        let users = users.ok_or("it does not support that many threads")?;
         let mut logs = crew.perform(users, |user, barrier| {
             let number = user.number();
             let capacity = capacity(case, plan, &sizes);

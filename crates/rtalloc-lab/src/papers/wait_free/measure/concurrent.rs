@@ -169,7 +169,7 @@ fn throughput(
         for (place, (load, threads)) in loads.iter().enumerate() {
             let heap = SharedHeap::new(subject, &mut region, bytes, *threads).map_err(|refusal| refusal.to_string())?;
             let users: Option<Vec<User<'_>>> = (0..*threads).map(|number| heap.join(number)).collect();
-            let users = users.ok_or("it has no place for every thread")?;
+            let users = users.ok_or("it does not support that many threads")?;
             let (operations, missed, spans) = match load {
                 Load::Mix => own(crew, users, &mix),
                 Load::Remote => remote(crew, users, &mix, plan.allocations),
@@ -247,7 +247,7 @@ fn memory(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<M
     let mut heap = SharedHeap::new(subject, &mut region, bytes, 2).map_err(|refusal| refusal.to_string())?;
     let start = heap.start;
     let users: Option<Vec<User<'_>>> = (0..2).map(|number| heap.join(number)).collect();
-    let users = users.ok_or("it has no place for two threads")?;
+    let users = users.ok_or("it does not support two threads")?;
     let (ring, freed) = (Ring::new(), AtomicU64::new(0));
     let sent = AtomicUsize::new(usize::MAX);
     let every = (plan.frees / POINTS).max(1);
@@ -324,7 +324,7 @@ pub(super) fn local(name: &str, crew: &Crew, clock: Clock, plan: &Plan) -> Resul
     ];
     let [first, second] = &heaps;
     let (first, second) = (first.as_ref().map_err(ToString::to_string)?, second.as_ref().map_err(ToString::to_string)?);
-    let join = |heap: &'static str| format!("{heap} has no place");
+    let join = |heap: &'static str| format!("{heap} does not support any user");
     let users =
         [first.join(0).ok_or_else(|| join(subjects[0].name))?, second.join(0).ok_or_else(|| join(subjects[1].name))?];
     let logs = crew.perform(vec![users], |mut users, _| {

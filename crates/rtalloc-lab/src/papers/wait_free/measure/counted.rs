@@ -60,7 +60,7 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
     let frees = |size| Operation::Deallocate { size_bytes: size, align_bytes: align };
     {
         let heap = SharedHeap::new(subject, &mut region, bytes, 2).map_err(|refusal| refusal.to_string())?;
-        let join = |number| heap.join(number).ok_or("it has no place for two users");
+        let join = |number| heap.join(number).ok_or("it does not support two users");
         let (mut one, mut other) = (join(0)?, join(1)?);
         let (mut allocate, mut local) = (Most::default(), Most::default());
         let blocks = fill(&mut one, BLOCKS, SIZE, &mut allocate);
@@ -95,7 +95,7 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
     }
     if is_a_tree(subject) {
         let heap = SharedHeap::new(subject, &mut region, bytes, 1).map_err(|refusal| refusal.to_string())?;
-        let mut user = heap.join(0).ok_or("it has no place for a user")?;
+        let mut user = heap.join(0).ok_or("it does not support any user")?;
         let mut worst = Most::default();
         fragment(&mut user);
         if !worst.call(|| user.allocate(TWO_NODES, 1)).is_null() {
