@@ -49,7 +49,7 @@ macro_rules! face {
         /// `region` points to `len` bytes that live forever.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $new(region: *mut MaybeUninit<u8>, len: usize) -> *mut c_void {
-            // SAFETY: the caller's promise.
+            // SAFETY: `region` points to `len` bytes that live forever.
             let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
             match <$heap>::new(region, Default::default()) {
                 // SAFETY: a heap is one pointer.
@@ -80,7 +80,7 @@ macro_rules! face {
         /// As `RegionAllocator::deallocate`.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $deallocate(heap: *mut c_void, block: NonNull<u8>) {
-            // SAFETY: a heap is one pointer; the rest is the caller's promise.
+            // SAFETY: a heap is one pointer, and `block` is a live block of this heap.
             unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).deallocate(block) }
         }
 
@@ -93,7 +93,7 @@ macro_rules! face {
             size: usize,
             align: usize,
         ) -> *mut u8 {
-            // SAFETY: a heap is one pointer; the rest is the caller's promise.
+            // SAFETY: a heap is one pointer, and `block` is a live block of this heap.
             let answer =
                 unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).reallocate_bytes(block, size, align) };
             answer.map_or(null_mut(), NonNull::as_ptr)
@@ -318,7 +318,7 @@ macro_rules! handle_face {
         /// `region` points to `len` bytes that live forever.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $new(region: *mut MaybeUninit<u8>, len: usize) -> *mut c_void {
-            // SAFETY: the caller's promise.
+            // SAFETY: `region` points to `len` bytes that live forever.
             let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
             match <$heap>::new(region, Default::default()) {
                 // SAFETY: a heap is one pointer.
@@ -366,7 +366,7 @@ macro_rules! handle_face {
         /// As `HandleAllocator::dereference`.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $dereference(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> NonNull<u8> {
-            // SAFETY: a heap is one pointer; the rest is the caller's promise.
+            // SAFETY: a heap is one pointer, and `handle` identifies a live object with a byte at `offset`.
             unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).dereference(Handle::from_bits(handle), offset) }
         }
 

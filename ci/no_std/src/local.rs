@@ -12,11 +12,11 @@ type Heap = Local<'static, Tlsf<'static>>;
 /// `place` is valid for a heap, and `region` points to `len` bytes that live forever.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn local_new(place: *mut MaybeUninit<Heap>, region: *mut MaybeUninit<u8>, len: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: `region` points to `len` bytes that live forever.
     let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
     match Heap::new(region, Default::default()) {
         Ok(heap) => {
-            // SAFETY: as above.
+            // SAFETY: `place` is valid for writes of a heap.
             unsafe { (*place).write(heap) };
             true
         }
@@ -37,7 +37,7 @@ pub extern "C" fn local_allocate(heap: &Heap, size: usize) -> *mut u8 {
 /// As `Local::deallocate`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn local_deallocate(heap: &Heap, block: NonNull<u8>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `block` is a live block of this heap.
     unsafe { heap.deallocate(block) }
 }
 
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn local_deallocate(heap: &Heap, block: NonNull<u8>) {
 /// As `Local::reallocate_bytes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn local_reallocate(heap: &Heap, block: NonNull<u8>, size: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `block` is a live block of this heap.
     let answer = unsafe { heap.reallocate_bytes(block, size, super::NATURAL_ALIGN_BYTES) };
     answer.map_or(null_mut(), NonNull::as_ptr)
 }

@@ -48,7 +48,7 @@ pub extern "C" fn masked_allocate(size: usize) -> *mut u8 {
 /// As `GlobalAlloc::dealloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn masked_deallocate(block: *mut u8) {
-    // SAFETY: the caller's promise; the layout is not looked at.
+    // SAFETY: `block` is a live block of `HEAP`, which ignores the layout.
     unsafe { HEAP.dealloc(block, Layout::new::<u8>()) }
 }
 
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn masked_deallocate(block: *mut u8) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn masked_reallocate(block: *mut u8, old_size: usize, size: usize) -> *mut u8 {
     match Layout::from_size_align(old_size, super::NATURAL_ALIGN_BYTES) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `block` is a live block of `HEAP`, allocated with this layout.
         Ok(layout) => unsafe { HEAP.realloc(block, layout, size) },
         Err(_) => null_mut(),
     }

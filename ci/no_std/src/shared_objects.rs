@@ -12,7 +12,7 @@ type Heap = SharedCompactFit<'static>;
 /// `region` points to `len` bytes, written once, that live forever.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_new(region: *mut u8, len: usize) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: `region` points to `len` initialised bytes that live forever.
     let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
     match Heap::new(region, SharedCompactFitConfig::default()) {
         // SAFETY: a heap is one pointer.
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn shared_objects_read(
     bytes: *mut u8,
     len: usize,
 ) -> bool {
-    // SAFETY: a heap is one pointer; the rest is the caller's promise.
+    // SAFETY: a heap is one pointer, and `bytes` points to `len` bytes that only the caller accesses.
     let (heap, bytes) =
         unsafe { (core::mem::transmute::<*mut c_void, Heap>(heap), core::slice::from_raw_parts_mut(bytes, len)) };
     heap.pin(Handle::from_bits(handle)).is_ok_and(|guard| guard.read(offset, bytes).is_ok())
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn shared_objects_write(
     bytes: *const u8,
     len: usize,
 ) -> bool {
-    // SAFETY: a heap is one pointer; the rest is the caller's promise.
+    // SAFETY: a heap is one pointer, and `bytes` points to `len` initialised bytes.
     let (heap, bytes) =
         unsafe { (core::mem::transmute::<*mut c_void, Heap>(heap), core::slice::from_raw_parts(bytes, len)) };
     heap.pin(Handle::from_bits(handle)).is_ok_and(|guard| guard.write(offset, bytes).is_ok())

@@ -52,14 +52,14 @@ impl Observer for Counting {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         count(&mut self.allocate, || unsafe { entry(heap.context, size, align) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let entry = heap.entries.deallocate;
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         count(&mut self.deallocate, || unsafe { entry(heap.context, block, size, align) });
     }
 }

@@ -119,19 +119,19 @@ impl Observer for Counting {
         let natural = heap.entries.is_natural(align);
         let operation = if natural { Operation::Allocate } else { Operation::AllocateAligned };
         let entry = heap.entries.allocate_at(align);
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         self.count(operation, || unsafe { entry(heap.context, size, align) })
     }
 
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let entry = heap.entries.deallocate;
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         self.count(Operation::Deallocate, || unsafe { entry(heap.context, block, size, align) });
     }
 
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
         let entry = heap.entries.reallocate;
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         self.count(Operation::Reallocate, || unsafe { entry(heap.context, block, old, align, new) })
     }
 }
@@ -143,17 +143,17 @@ impl Observer for Witnessed {
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
         let witness = if heap.entries.is_natural(align) { witness_allocate } else { witness_allocate_aligned };
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         unsafe { witness(entry, heap.context, size, align) }
     }
 
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         unsafe { witness_deallocate(heap.entries.deallocate, heap.context, block, size, align) };
     }
 
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         unsafe { witness_reallocate(heap.entries.reallocate, heap.context, block, old, align, new) }
     }
 }
@@ -169,7 +169,7 @@ impl Observer for Witnessed {
 #[unsafe(no_mangle)]
 #[inline(never)]
 unsafe fn witness_allocate(entry: AllocateEntry, context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the context belongs to `entry`, and the size and alignment are valid.
     black_box((unsafe { entry(context, size, align) }, Operation::Allocate)).0
 }
 
@@ -181,7 +181,7 @@ unsafe fn witness_allocate(entry: AllocateEntry, context: *mut c_void, size: usi
 #[unsafe(no_mangle)]
 #[inline(never)]
 unsafe fn witness_allocate_aligned(entry: AllocateEntry, context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the context belongs to `entry`, and the size and alignment are valid.
     black_box((unsafe { entry(context, size, align) }, Operation::AllocateAligned)).0
 }
 
@@ -193,7 +193,7 @@ unsafe fn witness_allocate_aligned(entry: AllocateEntry, context: *mut c_void, s
 #[unsafe(no_mangle)]
 #[inline(never)]
 unsafe fn witness_deallocate(entry: DeallocateEntry, context: *mut c_void, block: *mut u8, size: usize, align: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the context belongs to `entry`, and the block is live with this size and alignment.
     black_box((unsafe { entry(context, block, size, align) }, Operation::Deallocate)).0
 }
 
@@ -212,6 +212,6 @@ unsafe fn witness_reallocate(
     align: usize,
     new: usize,
 ) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the context belongs to `entry`, and the block is live with this size and alignment.
     black_box((unsafe { entry(context, block, old, align, new) }, Operation::Reallocate)).0
 }

@@ -163,7 +163,7 @@ impl DirectBlock {
         }
         let target = Mapping::new(len, GRAIN_BYTES, false)?;
         STATE.regions.set_owner(block, 0);
-        // SAFETY: as above. The move replaces the target's pages, which were mapped for it.
+        // SAFETY: both mappings are the block's: its own, and the target, whose pages the move replaces.
         let moved = unsafe { mremap(pages, mapped_bytes, len, MREMAP_MAYMOVE | MREMAP_FIXED, target.start) };
         if is_failed(moved) {
             target.unmap();

@@ -224,29 +224,27 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
         max_region_bytes: C::Heap::CONTRACT.single_user.max_span_bytes,
         max_align_bytes: C::Heap::CONTRACT.single_user.largest_alignment_bytes,
         make: make::<C>,
-        // SAFETY: here and below, the caller of a function of `Kind` guarantees that the word stores a `C::Heap`, that
-        // no other thread uses an exclusive slot, and that the block is live. For `walk` to `check` it guarantees
-        // exclusive access.
+        // SAFETY: the word stores a `C::Heap`, and the slot is the caller's.
         allocate: |heap, slot, size, align| unsafe { heap_in::<C::Heap>(heap).slot(slot).allocate_bytes(size, align) },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, the slot is the caller's, and the block is live.
         deallocate: |heap, slot, block| unsafe { heap_in::<C::Heap>(heap).slot(slot).deallocate(block) },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, the slot is the caller's, and the block is live.
         reallocate: |heap, slot, block, size, align| unsafe {
             heap_in::<C::Heap>(heap).slot(slot).reallocate_bytes(block, size, align)
         },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, the slot is the caller's, and the block is live.
         usable_size: |heap, slot, block| unsafe { heap_in::<C::Heap>(heap).slot(slot).usable_size(block) },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, and the slot is the caller's.
         reclaim: |heap, slot, budget| unsafe { heap_in::<C::Heap>(heap).slot(slot).reclaim(budget) },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
         walk: |heap, visitor| unsafe { exclusive::<C::Heap>(heap).walk(visitor) },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
         walk_by: |heap, slot, visitor| unsafe { exclusive::<C::Heap>(heap).walk_by(slot, visitor) },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
         largest: |heap| unsafe { exclusive::<C::Heap>(heap).largest_allocatable() },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
         check: |heap| unsafe { exclusive::<C::Heap>(heap).check() },
-        // SAFETY: as above.
+        // SAFETY: the word stores a `C::Heap`.
         refusals: |heap| unsafe { heap_in::<C::Heap>(heap).refusals() },
     }
 }

@@ -55,7 +55,7 @@ pub unsafe fn survey() -> Survey {
             // SAFETY: the process is paused, so no thread uses the heap.
             unsafe { survey_slot(&mut survey, kind, region, slot) };
         }
-        // SAFETY: as above.
+        // SAFETY: the process is paused, so no thread uses the heap.
         unsafe {
             survey.largest = survey.largest.max((kind.largest)(region.heap));
             survey.damage = survey.damage.or((kind.check)(region.heap).err());

@@ -196,14 +196,14 @@ fn ask(kind: &Kind, region: Region, slot: usize, size: usize, align: usize) -> O
         match unsafe { (kind.allocate)(region.heap, slot, size, align) } {
             Ok(block) => {
                 if STATE.settings().is_counting() {
-                    // SAFETY: as above; the block is live.
+                    // SAFETY: the region's heap just allocated the block, and the calling thread has the slot.
                     let usable = unsafe { (kind.usable_size)(region.heap, slot, block) };
                     STATE.counters.allocated(usable);
                     count_granted(kind, region, slot, size, block, usable);
                 }
                 return Some(block);
             }
-            // SAFETY: as above.
+            // SAFETY: the heap is the region's, and the calling thread has the slot.
             Err(SharedError::Pending) if unsafe { (kind.reclaim)(region.heap, slot, RECLAIMED) } != 0 => {}
             Err(SharedError::Pending | SharedError::Contended) if refusals < ATTEMPTS => refusals += 1,
             Err(_) => return None,
@@ -300,13 +300,13 @@ unsafe fn resize(worker: Worker, block: NonNull<u8>, size: usize) -> Option<NonN
         }
     } else if let Some(region) = STATE.regions.containing(address) {
         if size < direct_bytes {
-            // SAFETY: here and below, the block is of the region's heap and live; the slot is the worker's.
+            // SAFETY: the block is a live block of the region's heap, and the slot is the worker's.
             let before = if is_counting { unsafe { (kind.usable_size)(region.heap, worker.slot, block) } } else { 0 };
-            // SAFETY: as above.
+            // SAFETY: the block is a live block of the region's heap, and the slot is the worker's.
             match unsafe { (kind.reallocate)(region.heap, worker.slot, block, size, ALIGN_BYTES) } {
                 Ok(moved) => {
                     if is_counting {
-                        // SAFETY: as above.
+                        // SAFETY: `moved` is a live block of the region's heap, and the slot is the worker's.
                         let usable = unsafe { (kind.usable_size)(region.heap, worker.slot, moved) };
                         STATE.counters.resized(before, usable);
                         count_granted(kind, region, worker.slot, size, moved, usable);

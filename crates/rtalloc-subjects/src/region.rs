@@ -14,7 +14,7 @@ pub struct Region {
 
 // SAFETY: the mapping belongs to this value, which exposes only its address and length.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: the mapping belongs to this value, and a shared reference gives only its address and length.
 unsafe impl Sync for Region {}
 
 impl Region {

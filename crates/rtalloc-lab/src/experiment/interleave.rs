@@ -286,7 +286,7 @@ impl Execution {
             }
         }
         for slot in 0..self.threads {
-            // SAFETY: as above.
+            // SAFETY: no other thread has a slot.
             let mut worker = unsafe { Worker::<H>::new(&heap, slot, 0, range.clone()) };
             while worker.reclaim(1) > 0 {}
         }

@@ -185,7 +185,7 @@ impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
             (heap.entries.allocate_aligned, Operation::AllocateAligned)
         };
         let before = self.meter.executed();
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         let block = unsafe { entry(heap.context, size, align) };
         self.note(before, operation, Request::Allocate { size, align }, !block.is_null());
         block
@@ -194,7 +194,7 @@ impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let before = self.meter.executed();
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
         self.note(before, Operation::Deallocate, Request::Deallocate { size }, true);
     }
@@ -202,7 +202,7 @@ impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
         let before = self.meter.executed();
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         let moved = unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) };
         self.note(before, Operation::Reallocate, Request::Reallocate { old, new, align }, !moved.is_null());
         moved

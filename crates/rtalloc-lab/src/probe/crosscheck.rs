@@ -87,13 +87,14 @@ macro_rules! observe_through_call {
         impl Observer for $observer {
             unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
                 let arguments = [heap.context as usize, size, align, 0, 0];
-                // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+                // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
                 unsafe { self.call(heap.entries.allocate_at(align) as *const c_void, arguments) as *mut u8 }
             }
 
             unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
                 let arguments = [heap.context as usize, block as usize, size, align, 0];
-                // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+                // SAFETY: the context belongs to these entry points, and the block is live with this size and
+                // alignment.
                 unsafe { self.call(heap.entries.deallocate as *const c_void, arguments) };
             }
 
@@ -106,7 +107,8 @@ macro_rules! observe_through_call {
                 new: usize,
             ) -> *mut u8 {
                 let arguments = [heap.context as usize, block as usize, old, align, new];
-                // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+                // SAFETY: the context belongs to these entry points, and the block is live with this size and
+                // alignment.
                 unsafe { self.call(heap.entries.reallocate as *const c_void, arguments) as *mut u8 }
             }
         }

@@ -432,19 +432,19 @@ impl Timing {
 impl Observer for Timing {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         self.time(|| unsafe { (heap.entries.allocate_at(align))(heap.context, size, align) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         self.time(|| unsafe { (heap.entries.deallocate)(heap.context, block, size, align) });
     }
 
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         self.time(|| unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) })
     }
 

@@ -159,21 +159,21 @@ impl Observer for Counting {
         let entry = heap.entries.allocate_at(align);
         let natural = heap.entries.is_natural(align);
         let operation = if natural { Operation::Allocate } else { Operation::AllocateAligned };
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         self.count(operation, || unsafe { entry(heap.context, size, align) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let entry = heap.entries.deallocate;
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         self.count(Operation::Deallocate, || unsafe { entry(heap.context, block, size, align) });
     }
 
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
         let entry = heap.entries.reallocate;
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         self.count(Operation::Reallocate, || unsafe { entry(heap.context, block, old, align, new) })
     }
 

@@ -176,7 +176,7 @@ fn perform(ring: &Ring, subject: &Subject, heap: &Heap<'_>, base: usize) -> Repl
                     replayed.misuses += 1;
                     continue;
                 };
-                // SAFETY: as above.
+                // SAFETY: the block is live with this size and alignment, because `live` contains it.
                 unsafe { (entries.reallocate)(heap.context, block(entry.from), old, align, size) }
             }
         };

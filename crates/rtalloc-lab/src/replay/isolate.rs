@@ -62,7 +62,7 @@ impl SharedMemory {
 
 // SAFETY: the memory is only accessed as atomics, in every process.
 unsafe impl Send for SharedMemory {}
-// SAFETY: as above.
+// SAFETY: the memory is only accessed as atomics, in every process.
 unsafe impl Sync for SharedMemory {}
 
 impl Drop for SharedMemory {

@@ -666,7 +666,7 @@ pub fn serves(course: Course<'_>, heap: &SharedHeap<'_>) -> Result<Option<bool>,
                         } as usize;
                         block.size = size as usize;
                     }
-                    // SAFETY: as above.
+                    // SAFETY: the block is live and was requested with this size and alignment.
                     Task::Free => unsafe {
                         user.deallocate(block.address as *mut u8, block.size, block.align as usize);
                         continue;

@@ -188,7 +188,7 @@ unsafe extern "C" fn reallocate<T: SharedTarget>(
     align: usize,
     new: usize,
 ) -> *mut u8 {
-    // SAFETY: as above.
+    // SAFETY: the context is a user's, and the block is live, so it is not null, with this size and alignment.
     unsafe {
         let user = UserContext::<T::Slot>::of(context);
         let result = T::reallocate(&mut user.slot, NonNull::new_unchecked(block), old, align, new);
@@ -335,10 +335,10 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
     // progress.
     const WALK: Option<WalkEntry> = Some(|heap, visitor| unsafe { Self::of(heap) }.walk(visitor));
     const CHECK: Option<Check> =
-        // SAFETY: as above.
+        // SAFETY: `make` boxed the heap, and no operation is in progress.
         Some(|heap| unsafe { Self::of(heap) }.check().map_err(|corruption| corruption.to_string()));
     const MAX_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> =
-        // SAFETY: as above; shared with operations in progress.
+        // SAFETY: `make` boxed the heap; operations in progress only share it.
         Some(|heap, operation| unsafe { &*heap.cast::<H>() }.max_steps(operation));
 
     unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
@@ -466,13 +466,13 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
 
     #[inline(always)]
     unsafe fn allocate(slot: &mut Self::Slot, size: usize, align: usize) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: guaranteed by the caller, here and below.
+        // SAFETY: the slot is the caller's, and the size and alignment are valid.
         or_exhausted(unsafe { Self::with(slot, |context| T::allocate(context, size, align)) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, size: usize, align: usize) {
-        // SAFETY: as above.
+        // SAFETY: the slot is the caller's, and the block is live with this size and alignment.
         unsafe { Self::with(slot, |context| T::deallocate(context, block.as_ptr(), size, align)) }
     }
 
@@ -484,7 +484,7 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
         align: usize,
         new: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: as above.
+        // SAFETY: the slot is the caller's, and the block is live with this size and alignment.
         or_exhausted(unsafe { Self::with(slot, |context| T::reallocate(context, block.as_ptr(), old, align, new)) })
     }
 }
@@ -505,12 +505,12 @@ unsafe impl<T: Target> SharedTarget for Paged<T> {
     }
 
     unsafe fn make(region: *mut u8, bytes: usize, _users: usize) -> Result<Made, String> {
-        // SAFETY: guaranteed by the caller, here and below.
+        // SAFETY: the region is writable and exclusively the heap's until `release`.
         unsafe { T::make(region, bytes) }
     }
 
     unsafe fn release(heap: *mut c_void) {
-        // SAFETY: as above.
+        // SAFETY: `make` returned the heap, which is not used afterwards.
         unsafe { T::release(heap) }
     }
 
@@ -523,13 +523,13 @@ unsafe impl<T: Target> SharedTarget for Paged<T> {
         if Self::REACH.is_beyond(size, align) {
             return Err(SharedError::Request(AllocError::TooLarge));
         }
-        // SAFETY: as above; its context is unused.
+        // SAFETY: `T` ignores its context, and the size and alignment are valid.
         or_exhausted(unsafe { T::allocate(null_mut(), size, align) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(_slot: &mut (), block: NonNull<u8>, size: usize, align: usize) {
-        // SAFETY: as above.
+        // SAFETY: `T` ignores its context, and the block is live with this size and alignment.
         unsafe { T::deallocate(null_mut(), block.as_ptr(), size, align) }
     }
 
@@ -541,7 +541,7 @@ unsafe impl<T: Target> SharedTarget for Paged<T> {
         align: usize,
         new: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: as above.
+        // SAFETY: `T` ignores its context, and the block is live with this size and alignment.
         or_exhausted(unsafe { T::reallocate(null_mut(), block.as_ptr(), old, align, new) })
     }
 }

@@ -184,13 +184,13 @@ unsafe impl<const PROTOCOL: i32> RawMutex for Pthread<PROTOCOL> {
     }
 
     fn try_lock(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the mutex is initialised and does not move.
         unsafe { libc::pthread_mutex_trylock(self.mutex()) == 0 }
     }
 
     #[inline(always)]
     unsafe fn unlock(&self) {
-        // SAFETY: as above, and the caller owns it.
+        // SAFETY: the mutex is initialised and does not move, and the caller owns it.
         unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 }

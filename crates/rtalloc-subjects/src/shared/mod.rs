@@ -150,7 +150,7 @@ pub struct SharedHeap<'region> {
 
 // SAFETY: a shared heap is for concurrent use; methods that are not take `&mut self`.
 unsafe impl Sync for SharedHeap<'_> {}
-// SAFETY: as above.
+// SAFETY: a shared heap is for concurrent use, so it may also move to another thread.
 unsafe impl Send for SharedHeap<'_> {}
 
 impl<'region> SharedHeap<'region> {
@@ -256,7 +256,7 @@ impl User<'_> {
     /// `block` is live in this heap and was last requested with this size and alignment.
     #[inline(always)]
     pub unsafe fn deallocate(&mut self, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: as above, and guaranteed by the caller.
+        // SAFETY: the context is this user's, and the block is live with this size and alignment.
         unsafe { (self.entries.deallocate)(self.context, block, size, align) }
     }
 

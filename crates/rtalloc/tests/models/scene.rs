@@ -379,7 +379,7 @@ unsafe impl Atomics for Loomed {
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
         let (word, order) = access(cell, Step::Load, order);
         let Some(word) = word else {
-            // SAFETY: guaranteed by the caller; the word is not shared, here and below.
+            // SAFETY: the cell is valid, and the word is not shared.
             return unsafe { cell.read() };
         };
         W::narrow(with_width!(&word.atom, atomic, _narrow => atomic.load(order)))
@@ -389,7 +389,7 @@ unsafe impl Atomics for Loomed {
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
         let (word, order) = access(cell, Step::Store, order);
         let Some(word) = word else {
-            // SAFETY: as above.
+            // SAFETY: the cell is valid, and the word is not shared.
             return unsafe { cell.write(value) };
         };
         let value = value.widen();
@@ -411,7 +411,7 @@ unsafe impl Atomics for Loomed {
             stage(|stage| stage.is_void = true);
             loom::skip_branch();
         }
-        // SAFETY: guaranteed by the caller, here and below.
+        // SAFETY: `cell` is valid for writes.
         unsafe { put(cell, &word, value) };
     }
 
@@ -420,9 +420,9 @@ unsafe impl Atomics for Loomed {
         let (word, order) = access(cell, Step::Modify(change), order);
         let operand = operand.widen();
         let Some(word) = word else {
-            // SAFETY: as above.
+            // SAFETY: the cell is valid, and the word is not shared.
             let old = unsafe { cell.read() };
-            // SAFETY: as above.
+            // SAFETY: the cell is valid, and the word is not shared.
             unsafe { cell.write(W::narrow(changed::<W>(old.widen(), change, operand))) };
             return old;
         };
@@ -434,7 +434,7 @@ unsafe impl Atomics for Loomed {
             Rmw::Swap => atomic.swap(narrow(operand), order),
         });
         order_after_stores(&word);
-        // SAFETY: as above.
+        // SAFETY: `cell` is valid for writes.
         unsafe { put(cell, &word, changed::<W>(old, change, operand)) };
         W::narrow(old)
     }
@@ -443,12 +443,12 @@ unsafe impl Atomics for Loomed {
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
         let (word, order) = access(cell, Step::CompareExchange, order);
         let Some(word) = word else {
-            // SAFETY: as above.
+            // SAFETY: the cell is valid, and the word is not shared.
             let old = unsafe { cell.read() };
             if old != current {
                 return Err(old);
             }
-            // SAFETY: as above.
+            // SAFETY: the cell is valid, and the word is not shared.
             unsafe { cell.write(new) };
             return Ok(old);
         };
@@ -466,7 +466,7 @@ unsafe impl Atomics for Loomed {
         });
         order_after_stores(&word);
         if is_exchanged {
-            // SAFETY: as above.
+            // SAFETY: `cell` is valid for writes.
             unsafe { put(cell, &word, value) };
             return Ok(W::narrow(old));
         }

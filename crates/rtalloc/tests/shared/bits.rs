@@ -65,7 +65,7 @@ pub struct Bits<'r, const FAULT: u8 = NONE, A: Atomics = Native> {
 
 // SAFETY: the heap is its region, and every access by several threads is one of `A`.
 unsafe impl<const FAULT: u8, A: Atomics> Send for Bits<'_, FAULT, A> {}
-// SAFETY: as above.
+// SAFETY: every access by several threads is one of `A`.
 unsafe impl<const FAULT: u8, A: Atomics> Sync for Bits<'_, FAULT, A> {}
 
 impl<const FAULT: u8, A: Atomics> Bits<'_, FAULT, A> {
@@ -238,7 +238,7 @@ unsafe impl<const FAULT: u8, A: Atomics> Slot for BitsSlot<'_, FAULT, A> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: a block belongs to the slot that took its bit, until its bit is cleared.
 unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FAULT, A> {
     type Config = ();
 

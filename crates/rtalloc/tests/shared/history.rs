@@ -40,10 +40,10 @@ fn is_possible(world: &World, rest: &mut Vec<Event>, blocks: &mut Vec<(usize, No
         if rest[index].begun > first_done {
             continue;
         }
-        // SAFETY: no operation is running, here and below.
+        // SAFETY: no operation is running.
         let image = unsafe { world.image() };
         let event = rest.swap_remove(index);
-        // SAFETY: as above.
+        // SAFETY: no operation is running, so no other caller has the slot.
         let mut slot = unsafe { world.heap.slot(event.user) };
         let known = blocks.clone();
         let is_done = match event.act {
@@ -67,7 +67,7 @@ fn is_possible(world: &World, rest: &mut Vec<Event>, blocks: &mut Vec<(usize, No
         let last = rest.len() - 1;
         rest.swap(index, last);
         *blocks = known;
-        // SAFETY: as above.
+        // SAFETY: no operation is running, and the image is of this world.
         unsafe { world.restore(&image) };
         if is_possible {
             return true;

@@ -99,21 +99,21 @@ impl<F: Family + ?Sized, H: SharedAllocator<'static, Config = F::Config> + 'stat
             Ok(unsafe { std::mem::transmute_copy(&heap) })
         },
         take: |word, slot| Self::heap(word).take(slot),
-        // SAFETY: the table's caller owns the slot and passes live blocks, as the methods require, here and below.
+        // SAFETY: the caller owns the slot.
         release: |word, slot| unsafe { Self::heap(word).release(slot) },
         allocate_bytes: |word, slot, size_bytes, align_bytes| {
-            // SAFETY: as above.
+            // SAFETY: the caller owns the slot.
             unsafe { Self::heap(word).slot(slot).allocate_bytes(size_bytes, align_bytes) }
         },
-        // SAFETY: as above.
+        // SAFETY: the caller owns the slot, and the block is live.
         deallocate: |word, slot, block| unsafe { Self::heap(word).slot(slot).deallocate(block) },
         reallocate_bytes: |word, slot, block, size_bytes, align_bytes| {
-            // SAFETY: as above.
+            // SAFETY: the caller owns the slot, and the block is live.
             unsafe { Self::heap(word).slot(slot).reallocate_bytes(block, size_bytes, align_bytes) }
         },
-        // SAFETY: as above.
+        // SAFETY: the caller owns the slot, and the block is live.
         usable_size: |word, slot, block| unsafe { Self::heap(word).slot(slot).usable_size(block) },
-        // SAFETY: as above.
+        // SAFETY: the caller owns the slot.
         reclaim: |word, slot, budget| unsafe { Self::heap(word).slot(slot).reclaim(budget) },
         max_steps: |word, operation| Self::heap(word).max_steps(operation),
         refusals: |word| Self::heap(word).refusals(),
@@ -136,7 +136,7 @@ pub struct Heap {
 
 // SAFETY: shared heaps are `Send` and `Sync`.
 unsafe impl Send for Heap {}
-// SAFETY: as above.
+// SAFETY: a shared heap is `Sync`.
 unsafe impl Sync for Heap {}
 
 impl Heap {
@@ -153,7 +153,7 @@ impl Heap {
     ///
     /// As the contract's method of the same name, here and below.
     pub unsafe fn release(&self, slot: usize) {
-        // SAFETY: the caller owns the slot, here and below.
+        // SAFETY: the caller owns the slot.
         unsafe { (self.table.release)(self.word, slot) }
     }
 
@@ -176,7 +176,7 @@ impl Heap {
     ///
     /// No operation is running, here and below.
     pub unsafe fn largest_allocatable(&self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: no operation is running.
         unsafe { (self.table.largest_allocatable)(self.word) }
     }
 
@@ -184,7 +184,7 @@ impl Heap {
     ///
     /// As above.
     pub unsafe fn check(&self) -> Result<(), Corruption> {
-        // SAFETY: as above.
+        // SAFETY: no operation is running.
         unsafe { (self.table.check)(self.word) }
     }
 }
@@ -198,7 +198,7 @@ pub struct HeapSlot {
 
 impl HeapSlot {
     pub fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Answer {
-        // SAFETY: the maker of this value owns the slot, here and below.
+        // SAFETY: the maker of this value owns the slot.
         unsafe { (self.table.allocate_bytes)(self.word, self.number, size_bytes, align_bytes) }
     }
 
@@ -206,7 +206,7 @@ impl HeapSlot {
     ///
     /// As the contract's method of the same name, here and below.
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the slot as above; the block is live, as the caller guarantees, here and below.
+        // SAFETY: the maker of this value owns the slot, and the block is live.
         unsafe { (self.table.deallocate)(self.word, self.number, block) }
     }
 
@@ -214,7 +214,7 @@ impl HeapSlot {
     ///
     /// As above.
     pub unsafe fn reallocate_bytes(&mut self, block: NonNull<u8>, size_bytes: usize, align_bytes: usize) -> Answer {
-        // SAFETY: as above.
+        // SAFETY: the maker of this value owns the slot, and the block is live.
         unsafe { (self.table.reallocate_bytes)(self.word, self.number, block, size_bytes, align_bytes) }
     }
 
@@ -222,12 +222,12 @@ impl HeapSlot {
     ///
     /// As above.
     pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the maker of this value owns the slot, and the block is live.
         unsafe { (self.table.usable_size)(self.word, self.number, block) }
     }
 
     pub fn reclaim(&mut self, budget: usize) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the maker of this value owns the slot.
         unsafe { (self.table.reclaim)(self.word, self.number, budget) }
     }
 }

@@ -108,7 +108,7 @@ pub struct World {
 
 // SAFETY: the heap is shared by its contract, and the pointer is only used while the world has no other user.
 unsafe impl Send for World {}
-// SAFETY: as above.
+// SAFETY: the heap is shared by its contract, and the pointer is only used while the world has no other user.
 unsafe impl Sync for World {}
 
 thread_local! {

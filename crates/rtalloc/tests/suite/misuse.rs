@@ -105,7 +105,7 @@ pub fn double_free() {
                     // SAFETY: violates the contract on purpose: the block is free, which the heap must detect.
                     unsafe { allocator.deallocate(three[again]) };
                     assert_ne!(assert_reported(address, &what), MisuseKind::ForeignPointer, "{what}");
-                    // SAFETY: as above.
+                    // SAFETY: violates the contract on purpose: the block is free, which the heap must detect.
                     let answer = unsafe { allocator.reallocate_bytes(three[again], 24, 1) };
                     assert_eq!(answer.err(), Some(AllocError::Misused), "{what}");
                     assert_reported(address, &what);
@@ -201,7 +201,7 @@ pub fn foreign_pointers() {
             }
             let is_kept = bytes[unrecorded..] == buffer.bytes()[unrecorded..];
             assert!(is_kept, "a free of {address:#x}, a foreign pointer, changed bytes");
-            // SAFETY: as above.
+            // SAFETY: violates the contract on purpose: the pointer is foreign, which the heap must detect.
             let answer = unsafe { allocator.reallocate_bytes(pointer, 24, 1) };
             assert_eq!(answer.err(), Some(AllocError::Misused), "resizing {address:#x}");
             assert_reported(address, "a resize of a foreign pointer");

@@ -329,7 +329,7 @@ impl<const FAULT: u8> Reference<'_, FAULT> {
 }
 
 // SAFETY: without a fault, blocks are runs of free granules, marked before they are returned. With one it breaks this
-// promise on purpose; only the suite uses it, inside guarded memory.
+// invariant on purpose; only the suite uses it, inside guarded memory.
 unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
     type Config = ();
 

@@ -144,7 +144,7 @@ pub fn refused_regions() {
                         "{len_bytes} bytes refused, needs {needed_bytes}"
                     );
                     assert!(untouched == buffer.bytes(), "a refused region changed bytes");
-                    // SAFETY: as above.
+                    // SAFETY: the heap ends before the buffer, and the region is removed in this iteration.
                     let region = unsafe { buffer.region(first_bytes + offset_bytes, needed_bytes) };
                     let id = shadow.allocator.add_region(region);
                     let id = id.unwrap_or_else(|error| panic!("{needed_bytes} bytes should do: {error}"));

@@ -19,7 +19,7 @@ struct Pool<const LOOPS: bool, const LEAKS: bool, A: Atomics>(*mut u8, PhantomDa
 
 // SAFETY: the region is shared only through atomic words, and a cell belongs to the thread that took its bit.
 unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Send for Pool<LOOPS, LEAKS, A> {}
-// SAFETY: as above.
+// SAFETY: several threads access the region only through atomic words.
 unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Sync for Pool<LOOPS, LEAKS, A> {}
 
 impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Pool<LOOPS, LEAKS, A> {
@@ -99,7 +99,7 @@ impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Tuned for Pool<LOOPS, LEA
 
 struct Hand<'h, const LOOPS: bool, const LEAKS: bool, A: Atomics>(&'h Pool<LOOPS, LEAKS, A>);
 
-// SAFETY: as above.
+// SAFETY: a cell belongs to the thread that took its bit, until that thread frees it.
 unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Slot for Hand<'_, LOOPS, LEAKS, A> {
     fn allocate_bytes(&mut self, size_bytes: usize, _align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         if size_bytes > CELL_BYTES {

@@ -103,7 +103,7 @@ pub fn small_and_misaligned_regions() {
                     assert!(!is_accepted, "{len_bytes} bytes at offset {offset_bytes} refused, fewer accepted");
                     assert!(untouched == buffer.bytes(), "a refused region was written");
                     assert!(needed_bytes > len_bytes, "{len_bytes} bytes refused because {needed_bytes} are needed");
-                    // SAFETY: as above.
+                    // SAFETY: the heap ends with this iteration, before the buffer.
                     let retry = unsafe { Subject::new(&buffer, offset_bytes, needed_bytes) };
                     assert!(retry.is_ok(), "{needed_bytes} bytes at offset {offset_bytes}: {:?}", retry.err());
                     buffer.restore(&untouched);

@@ -95,7 +95,7 @@ impl Observer for Watch {
         let before = self.blocks(heap);
         let entry = heap.entries.allocate_at(align);
         let start = executed();
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         let address = unsafe { entry(heap.context, size, align) };
         let instructions = executed() - start;
         let taken = before.iter().find(|block| block.address == address as usize);
@@ -116,7 +116,7 @@ impl Observer for Watch {
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let before = self.blocks(heap);
         let start = executed();
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
         let instructions = executed() - start;
         if let Some(place) = before.iter().position(|other| other.address == block as usize) {

@@ -210,7 +210,7 @@ impl Observer for Watch {
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
         let before = executed();
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         let block = unsafe { entry(heap.context, size, align) };
         self.instructions = executed().wrapping_sub(before);
         block
@@ -220,7 +220,7 @@ impl Observer for Watch {
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         self.granted_bytes = Self::granted(heap, block, size, align) as u64;
         let before = executed();
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
         self.instructions = executed().wrapping_sub(before);
     }

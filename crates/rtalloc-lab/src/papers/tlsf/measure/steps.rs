@@ -109,12 +109,12 @@ impl Watch<'_> {
 impl Observer for Watch<'_> {
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the size and alignment are valid.
         self.note(true, || unsafe { entry(heap.context, size, align) })
     }
 
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
+        // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         self.note(false, || unsafe { (heap.entries.deallocate)(heap.context, block, size, align) });
     }
 }
