@@ -27,7 +27,7 @@ int main(void) {
     rt_half_fit_free(control, command);
     rt_tlsf_free(network, packet);
 
-    // A heap can add a region if it was initialized for one: with 32-bit tags, at a higher address.
+    // A heap can add a region if it was initialised for one: with 32-bit tags, at a higher address.
     static unsigned char spare[20 * 1024];
     const rt_heap_config config = {.max_region_bytes = 16 * 1024};
     rt_tlsf *grown = NULL;

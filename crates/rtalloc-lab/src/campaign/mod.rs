@@ -89,7 +89,7 @@ pub fn kept(experiment: &dyn Tasks, store: &Store) -> anyhow::Result<Vec<Kept>> 
     experiment.tasks().iter().map(kept).collect()
 }
 
-/// Stored results, deserialized.
+/// Stored results, deserialised.
 ///
 /// # Errors
 ///

@@ -2,7 +2,7 @@
 //!
 //! The threads of an *execution* are coroutines of one thread (by `shuttle`). A context switch can occur only before an
 //! access to a shared word, so a schedule is a sequence of choices. The scheduler may be adversarial: it can stop a
-//! thread permanently at any step, run others between any two steps, or search for the schedule that maximizes an
+//! thread permanently at any step, run others between any two steps, or search for the schedule that maximises an
 //! operation's steps, which are then compared with the published bound. An operation that exceeds its bound is an
 //! error.
 //!

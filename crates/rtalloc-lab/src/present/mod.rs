@@ -29,7 +29,7 @@ pub use csv::csv;
 pub use page::measured;
 pub use verdict::verdict;
 
-/// Sanitizes text from a trace for the terminal: a crafted file must not inject escape sequences.
+/// Sanitises text from a trace for the terminal: a crafted file must not inject escape sequences.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()

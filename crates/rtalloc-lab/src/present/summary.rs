@@ -34,7 +34,7 @@ pub struct Worst {
     pub instructions: u64,
     /// `allocate` or `free`.
     pub operation: &'static str,
-    /// Name of the trace; sanitized for a terminal, like every text of a standing.
+    /// Name of the trace; sanitised for a terminal, like every text of a standing.
     pub trace: String,
 }
 
@@ -43,7 +43,7 @@ pub struct Worst {
 pub struct HeapNeed {
     /// Smallest heap that served the trace / M.
     pub ratio: f64,
-    /// Name of the trace; sanitized for a terminal, like every text of a standing.
+    /// Name of the trace; sanitised for a terminal, like every text of a standing.
     pub trace: String,
 }
 

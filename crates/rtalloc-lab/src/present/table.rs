@@ -16,7 +16,7 @@ use std::io::IsTerminal as _;
 pub struct Look {
     /// Width in characters.
     pub columns: usize,
-    /// Whether the best values are emphasized by escape sequences.
+    /// Whether the best values are emphasised by escape sequences.
     pub colour: bool,
 }
 

@@ -4,7 +4,7 @@ use core::arch::{asm, global_asm};
 use core::fmt::{self, Write};
 use critical_section::{Impl, RawRestoreState, set_impl};
 
-// Initializes .bss and .data, and enables the floating-point unit.
+// Initialises .bss and .data, and enables the floating-point unit.
 global_asm!(
     ".section .vectors, \"a\"",
     ".word _stack_top",

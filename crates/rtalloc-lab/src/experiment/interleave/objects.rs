@@ -280,7 +280,7 @@ fn perform<const IOTA: usize>(execution: &Execution) {
     world::begin(threads);
     let fresh = || {
         let start: *mut u8 = std::ptr::with_exposed_provenance_mut(execution.start);
-        // SAFETY: this execution has exclusive use of the region, which has been initialized. The previous heap in it
+        // SAFETY: this execution has exclusive use of the region, which has been initialised. The previous heap in it
         // has been dropped.
         let memory: &'static mut [u8] = unsafe { std::slice::from_raw_parts_mut(start, execution.heap_bytes) };
         let config = SharedCompactFitConfig { slots: threads, objects: OBJECTS, ..SharedCompactFitConfig::default() };

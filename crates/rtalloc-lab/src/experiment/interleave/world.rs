@@ -20,7 +20,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kinds whose steps a search maximizes.
+    /// The kinds whose steps a search maximises.
     pub(super) const SEARCHED: [Self; 2] = [Self::Allocate, Self::Free];
 
     pub(super) fn name(self) -> &'static str {

@@ -14,7 +14,7 @@ pub struct CompactFit {
     pub fragmentation: Fragmentation,
     /// Instructions to read a byte of an object: the first entry is a plain pointer.
     pub dereference: Vec<Dereference>,
-    /// Instructions to initialize a heap.
+    /// Instructions to initialise a heap.
     pub initialisation: Vec<Initialisation>,
     /// Memory overhead.
     pub overhead: Vec<Overhead>,
@@ -119,7 +119,7 @@ pub struct Dereference {
     pub ours: Result<u64, String>,
 }
 
-/// Instructions to initialize a heap.
+/// Instructions to initialise a heap.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Initialisation {
     /// Name here.

@@ -121,7 +121,7 @@ fn panel(trace: &ThreadedTrace, kind: usize, wanted: &dyn Fn(&ThreadedCell) -> b
     }
 }
 
-/// Capitalizes the first letter.
+/// Capitalises the first letter.
 fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

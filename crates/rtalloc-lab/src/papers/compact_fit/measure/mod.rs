@@ -40,7 +40,7 @@ const CROWD: u64 = 24;
 /// Number of operations of that repetition.
 const CROWDED_OPERATIONS: usize = 40_000;
 
-/// Heap sizes for which initialization is counted, in bytes.
+/// Heap sizes for which initialisation is counted, in bytes.
 const INITIALISED: [usize; 2] = [64 << 10, 1 << 30];
 
 /// A panel of figures 6 and 7: its load, its implementations, and the counted operations.
@@ -283,7 +283,7 @@ pub(super) const POINTER: &str = "a pointer";
 /// The location that stores its address.
 pub(super) const ABSTRACT: &str = "an abstract address, CFM";
 
-/// Instructions to initialize a heap of a subject whose objects move.
+/// Instructions to initialise a heap of a subject whose objects move.
 fn initialised(process: &Process, subject: &Subject, bytes: usize) -> Result<u64, String> {
     let handles = subject.entries.handles.ok_or("no allocator of objects that move")?;
     let region = Region::new(bytes, false).map_err(|error| error.to_string())?;

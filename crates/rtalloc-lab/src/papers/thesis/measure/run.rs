@@ -138,7 +138,7 @@ fn served(subject: &Subject, events: &[Event], heap_bytes: usize) -> Result<usiz
 }
 
 /// Bytes of the control structure, without padding after it to align the first page: the thesis (6.5) omits the
-/// padding. Measured as the bytes before the first page, minimized over the start addresses of the region.
+/// padding. Measured as the bytes before the first page, minimised over the start addresses of the region.
 fn unpadded(subject: &Subject, heap_bytes: usize) -> Result<usize, String> {
     let page_bytes = subject.view.as_ref().map_or(0, |view| view.contract.page_bytes);
     let region = Region::new(heap_bytes, false).map_err(|error| error.to_string())?;

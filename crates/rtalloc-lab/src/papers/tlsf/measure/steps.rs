@@ -3,7 +3,7 @@
 //! The paper's steps are functions; so are ours, but the compiler inlines them. Every executed instruction is
 //! attributed to the innermost function of `STEPS` according to the debug information, and otherwise to [`REST`], as
 //! are instructions that an operation executes repeatedly (none in a release build, where no function is called twice).
-//! An optimizer merges and moves instructions across functions, so the parts are less precise than their sum, which is
+//! An optimiser merges and moves instructions across functions, so the parts are less precise than their sum, which is
 //! exact.
 
 use super::bands::load;
