@@ -57,7 +57,7 @@ def blocks_of(root, path):
             file = named.group(1)
         elif line.strip():
             if file is not None:
-                sys.exit(f"docs/book/src/{chapter}:{number}: no block behind `file: {file}`")
+                sys.exit(f"docs/book/src/{chapter}:{number}: no block after `file: {file}`")
             in_list = in_list and line.startswith(" ") or bool(re.match(r"\s*([-*]|\d+\.) ", line))
             if line.startswith("    ") and not in_list:
                 sys.exit(f"docs/book/src/{chapter}:{number}: an indented block is code that nothing checks; use a fence")
@@ -66,7 +66,7 @@ def blocks_of(root, path):
     for block in blocks:
         wide = [line for line in block.text.splitlines() if len(line) > WIDEST and line[0] not in "#~"]
         if wide and block.kind != "text":
-            block.fail(f"wider than the page, which shows {WIDEST} letters: {wide[0]}")
+            block.fail(f"wider than the page, which shows {WIDEST} characters: {wide[0]}")
     return blocks
 
 
@@ -163,7 +163,7 @@ def perform_chapter(blocks, folder):
         elif block.info == "text,drawing":
             last = None
         elif block.file is None:
-            block.fail(f"nobody checks a fence of the kind `{block.info}`: see ci/book.py")
+            block.fail(f"no test checks a fence of the kind `{block.info}`: see ci/book.py")
     return performed, compared
 
 
@@ -243,7 +243,7 @@ def check_tables(chapter, path, committed):
                 named = head if not re.match(r"n = \d+$", head) else "adversary, " + head
                 figure = committed.figure(allocator, named)
                 if figure is None:
-                    sys.exit(f"docs/book/src/{chapter}:{number}: nothing to hold the column `{head}` against")
+                    sys.exit(f"docs/book/src/{chapter}:{number}: no data to compare the column `{head}` with")
                 if figure != cell:
                     sys.exit(f"docs/book/src/{chapter}:{number}: {allocator}, {head}: the book has {cell}, the files {figure}")
                 held += 1
@@ -274,7 +274,7 @@ def main():
               + (f", {held} figures as in committed files" if held else ""), flush=True)
         totals = [sum(pair) for pair in zip(totals, (performed, compared, held))]
     if not only and 0 in totals:
-        sys.exit("no block was performed, no output compared, or no figure: the book is not what this looks for")
+        sys.exit("no block was performed, no output compared, or no figure found: the book does not have the expected structure")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ make --quiet -C "$crate" install PREFIX="$prefix" >"$work/log" 2>&1 || { cat "$w
 make --quiet -C "$crate" install PREFIX=/usr DESTDIR="$work/stage" LIBDIR=/usr/lib/some-target >"$work/log" 2>&1
 for file in lib/some-target/librtalloc.a lib/some-target/librtalloc.so include/rtalloc.h lib/some-target/pkgconfig/rtalloc.pc \
     share/doc/rtalloc/LICENSE-MIT; do
-    [ -e "$work/stage/usr/$file" ] || { echo "make install left out $file" >&2; exit 1; }
+    [ -e "$work/stage/usr/$file" ] || { echo "make install did not install $file" >&2; exit 1; }
 done
 if grep -rl "$work" "$work/stage/usr/lib/some-target/pkgconfig" "$work/stage/usr/lib/some-target/cmake"; then
     echo "an installed file names the folder it was staged in" >&2

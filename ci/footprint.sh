@@ -96,7 +96,7 @@ def linked(name, library, path):
     # Identical functions of two allocators are merged and have both names.
     others = [symbol for symbol, address in shown.items() if address not in used and owner(symbol) != name]
     if others:
-        sys.exit(f"a program that uses rt_{name} alone carries {', '.join(others)}")
+        sys.exit(f"a program that uses only rt_{name} contains {', '.join(others)}")
     return elf.sizes()
 
 rows = []

@@ -78,7 +78,7 @@ profiled_clang() {
         quiet "$compiler" "$@" -fprofile-instr-use="$name.profile" "$source" -o "$name"
     fi
     # The unwinder does not find handlers that Clang 14 splits off.
-    if "./$name" >/dev/null 2>&1; then plan "$group" "$work/$name"; else echo "left out, because it fails without the oracle: $name"; fi
+    if "./$name" >/dev/null 2>&1; then plan "$group" "$work/$name"; else echo "omitted, because it fails without the oracle: $name"; fi
 }
 # A copy of a program without symbols; with --headers also without section headers, and with NAME.functions, which lists
 # where functions begin.

@@ -53,13 +53,13 @@ check("but not its own", getComputedStyle(own).opacity > 0.5);
 // Pointing at a place of a curve.
 const tip = document.querySelector("#tip");
 for (const figure of document.querySelectorAll("svg.plot")) {
-  const told = [...figure.querySelectorAll("[data-at]")].find((of) => of.dataset.at);
-  if (!told) continue;
-  const [x, y, across] = told.dataset.at.split(";")[0].split(" ").map(Number);
+  const group = [...figure.querySelectorAll("[data-at]")].find((of) => of.dataset.at);
+  if (!group) continue;
+  const [x, y, across] = group.dataset.at.split(";")[0].split(" ").map(Number);
   const at = new DOMPoint(x, y).matrixTransform(figure.getScreenCTM());
   point(figure, at.x, at.y);
   const label = figure.getAttribute("aria-label");
-  check(`pointing at a place shows its values: ${label}`, !tip.hidden && tip.textContent.includes(told.dataset.x));
+  check(`pointing at a place shows its values: ${label}`, !tip.hidden && tip.textContent.includes(group.dataset.x));
   check(`and its numbers: ${label}`, /\d/.test(tip.textContent) && !/NaN|undefined/.test(tip.textContent));
 }
 point(document.body, 1, 1);

@@ -116,7 +116,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     let (phrases, notes, dropped, loudest) = thread::scope(|scope| {
         let (heap, mailbox) = (&heap, &mailbox);
         let control = scope.spawn(move || {
-            let mut slot = heap.claim(0).expect("nobody has slot 0");
+            let mut slot = heap.claim(0).expect("slot 0 is free");
             for number in 0..PHRASES {
                 let notes = core::array::from_fn(|note| 0.001 * (1 + (number + note) % 24) as f32);
                 // The callback frees what it has played. This thread may wait for that.
@@ -132,7 +132,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
             }
         });
         let audio = scope.spawn(move || {
-            let slot = heap.claim(1).expect("nobody has slot 1");
+            let slot = heap.claim(1).expect("slot 1 is free");
             let mut voice = Voice { slot, sounding: None, phrases: 0, notes: 0, dropped: 0 };
             let (mut buffer, mut loudest) = ([0.0; FRAMES], 0.0_f32);
             while voice.phrases < PHRASES || voice.sounding.is_some() {

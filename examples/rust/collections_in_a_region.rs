@@ -43,7 +43,7 @@ fn several_threads() {
     let mut memory = std::vec![MaybeUninit::uninit(); 1 << 20];
     let config = ArenasConfig { slots: 4, ..Default::default() };
     let arenas: Arenas<'_> = Arenas::new(&mut memory, config).expect("1 MiB is enough for four arenas");
-    let heap = Joint::new(&arenas, ThreadSlots::new()).expect("nobody has a slot");
+    let heap = Joint::new(&arenas, ThreadSlots::new()).expect("no slot is taken");
     let heap = &heap;
     let total: u64 = std::thread::scope(|scope| {
         let made = (0..3_u64).map(|thread| {

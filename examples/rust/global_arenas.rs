@@ -31,7 +31,7 @@ fn main() {
             let sender = sender.clone();
             thread::spawn(move || {
                 for length in 0..1000 {
-                    sender.send(vec![factor; length]).expect("somebody receives");
+                    sender.send(vec![factor; length]).expect("the receiver exists");
                 }
             })
         })

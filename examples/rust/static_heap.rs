@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     packet.extend_from_slice(b"unharmed");
     println!("the network is {}", core::str::from_utf8(&packet)?);
 
-    let memory = CONTROL_MEMORY.take().ok_or("somebody has the memory")?;
+    let memory = CONTROL_MEMORY.take().ok_or("the memory is taken")?;
     println!("taken twice: {}", CONTROL_MEMORY.take().is_some());
     let control: Local<'static, Tlsf<'static>> = Local::new(memory, Default::default())?;
     let mut state = Vec::new_in(&control);

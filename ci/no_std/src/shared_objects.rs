@@ -91,7 +91,7 @@ pub unsafe extern "C" fn shared_objects_compact(heap: *mut c_void, slot: usize, 
 }
 
 /// # Safety
-/// As above; nobody else is at work.
+/// As above; no other thread uses the heap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_check(heap: *mut c_void) -> bool {
     // SAFETY: a heap is one pointer.

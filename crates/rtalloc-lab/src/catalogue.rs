@@ -4,7 +4,7 @@ use crate::analysis::turns;
 use crate::analysis::{Analysis, proved};
 use crate::observe;
 use crate::probe::reads::{counted_read, read_instructions};
-use crate::result::catalogue::{Blocks, Card, Control, Operation};
+use crate::result::catalogue::{Blocks, Control, Operation, Summary};
 use crate::result::schema::SubjectFacts;
 use pathbound::Facts;
 use pathbound::graph::NeverReturns;
@@ -30,7 +30,7 @@ pub fn facts(subject: &Subject) -> SubjectFacts {
 
 /// The summary of a subject.
 #[must_use]
-pub fn card(analysis: &Analysis, subject: &Subject) -> Card {
+pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
     let about = &subject.about;
     let contract = subject.view.as_ref().map(|view| &view.contract);
     let cost_of = |operation| match (operation, contract, &about.peer) {
@@ -67,7 +67,7 @@ pub fn card(analysis: &Analysis, subject: &Subject) -> Card {
         (None, Some(peer)) => (peer.source, peer.policy),
         (None, None) => ("", ""),
     };
-    Card {
+    Summary {
         name: subject.name.into(),
         origin: subject.origin,
         family: subject.family.into(),

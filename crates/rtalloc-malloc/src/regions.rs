@@ -90,7 +90,7 @@ impl core::fmt::Display for RegionError {
         let name = kinds::current().name;
         let error = match self {
             RegionError::Memory => {
-                return f.write_str("the system has not so much memory for this process (ulimit -v? RTALLOC_HEAP?)");
+                return f.write_str("the system cannot provide that much memory; check ulimit -v and RTALLOC_HEAP");
             }
             RegionError::Locking => {
                 return f.write_str(
@@ -104,14 +104,14 @@ impl core::fmt::Display for RegionError {
         match *error {
             InitError::TooSmall { needed_bytes } => write!(
                 f,
-                "{name} with {} slots needs RTALLOC_HEAP={needed_bytes} at least, and much more to be of use",
+                "{name} with {} slots needs at least RTALLOC_HEAP={needed_bytes} and, in practice, much more",
                 STATE.slots()
             ),
             InitError::OutOfReach { max_span_bytes: bytes } => {
-                write!(f, "{name} reaches {} at most: RTALLOC_HEAP={bytes}", Bytes(bytes))
+                write!(f, "a heap of {name} spans at most {}: set RTALLOC_HEAP={bytes}", Bytes(bytes))
             }
             InitError::LargerThanPlanned { max_region_bytes: bytes } => {
-                write!(f, "{name} takes {} at most: RTALLOC_HEAP={bytes}", Bytes(bytes))
+                write!(f, "{name} supports at most {}: set RTALLOC_HEAP={bytes}", Bytes(bytes))
             }
             InitError::Overlap => error.fmt(f),
             InitError::Configuration { what } => write!(f, "{name} must have {what}"),

@@ -201,7 +201,7 @@ fn write_lines(text: &mut Text, survey: &Survey) -> fmt::Result {
         let waste = Percent(used.saturating_sub(peak), peak);
         writeln!(text, "  heap H        {used} bytes used ({}), F = {waste}", Bytes(used))?;
         let share = Percent(counters.requested_bytes.load(Relaxed), counters.granted_bytes.load(Relaxed));
-        writeln!(text, "  requests      {share} of what was granted for them")?;
+        writeln!(text, "  requests      {share} of the granted bytes")?;
     }
     writeln!(text, "  live now      {} bytes in {} blocks", survey.live_bytes, survey.live_blocks)?;
     writeln!(
@@ -226,7 +226,7 @@ fn write_lines(text: &mut Text, survey: &Survey) -> fmt::Result {
     let [requests, injected, beyond] =
         [&counters.requests, &counters.injected, &counters.beyond_quota].map(|counter| counter.load(Relaxed));
     if settings.failures != Failures::Never {
-        writeln!(text, "  on purpose    {injected} of {requests} requests refused")?;
+        writeln!(text, "  injected      {injected} of {requests} requests refused")?;
     }
     if let Some(quota) = settings.quota_bytes {
         writeln!(text, "  quota         {quota} bytes, {beyond} requests refused")?;
@@ -241,12 +241,12 @@ fn write_lines(text: &mut Text, survey: &Survey) -> fmt::Result {
     )?;
     writeln!(
         text,
-        "  misuse        {} noticed, {} blocks not given back",
+        "  misuse        {} detected, {} blocks kept",
         counters.misuses.load(Relaxed),
         counters.lost.load(Relaxed)
     )?;
     match survey.damage {
-        None => writeln!(text, "  heaps         whole"),
+        None => writeln!(text, "  heaps         intact"),
         Some(damage) => writeln!(text, "  heaps         damaged: {damage}"),
     }
 }

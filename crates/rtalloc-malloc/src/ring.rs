@@ -36,7 +36,8 @@ pub fn map_file(start: *mut u8, region_bytes: usize) {
     let len = (FRONT_BYTES + records.saturating_mul(RECORD_BYTES)).next_multiple_of(page_bytes());
     if len >= region_bytes {
         refuse_to_run(format_args!(
-            "RTALLOC_RECORDS={records}: the ring does not fit the heap; fewer records, or a larger RTALLOC_HEAP"
+            "RTALLOC_RECORDS={records}: the ring does not fit in the heap; choose fewer records or a larger \
+             RTALLOC_HEAP"
         ));
     }
     let path = settings.ring_path.expanded();
@@ -55,7 +56,7 @@ pub fn map_file(start: *mut u8, region_bytes: usize) {
         mapped
     };
     if !mapped {
-        refuse_to_run(format_args!("RTALLOC_RING: {} cannot be made, with {len} bytes", path.as_str()));
+        refuse_to_run(format_args!("RTALLOC_RING: {} cannot be created with {len} bytes", path.as_str()));
     }
     STATE.ring.len.store(len, Relaxed);
     STATE.ring.start.store(start.addr(), Relaxed);

@@ -154,7 +154,7 @@ impl Settings {
                 self.kind_given = true;
                 self.kind = allocators.iter().position(|&name| name == value).unwrap_or_else(|| {
                     refuse_to_run(format_args!(
-                        "RTALLOC={value}: there is no such allocator; one of: {}",
+                        "RTALLOC={value}: unknown allocator; choose one of: {}",
                         List(allocators)
                     ))
                 });
@@ -163,7 +163,7 @@ impl Settings {
             "RTALLOC_SLOTS" => match value.parse() {
                 Ok(slots @ 1..=MAX_SLOTS) => self.slots = Some(slots),
                 _ => refuse_to_run(format_args!(
-                    "{name}={value}: a number from 1 to {MAX_SLOTS}, one more than there are threads at a time"
+                    "{name}={value}: choose a number from 1 to {MAX_SLOTS}, one more than the threads at a time"
                 )),
             },
             "RTALLOC_FIXED" => self.fixed = switch(name, value),
@@ -173,34 +173,36 @@ impl Settings {
                 "0" => self.report = Report::No,
                 "1" => self.report = Report::Stderr,
                 path if self.report_path.set(path) => self.report = Report::File,
-                _ => refuse_to_run(format_args!("{name}: 1 for standard error, or a file of less than 4,000 bytes")),
+                _ => refuse_to_run(format_args!(
+                    "{name}: set 1 for standard error, or a file name of fewer than 4,000 \
+                                                 bytes"
+                )),
             },
             "RTALLOC_RING" if self.ring_path.set(value) => {}
-            "RTALLOC_RING" => refuse_to_run(format_args!("{name}: a file whose name has less than 4,000 bytes")),
+            "RTALLOC_RING" => refuse_to_run(format_args!("{name}: set a file name of fewer than 4,000 bytes")),
             "RTALLOC_FAIL" => {
                 self.failures = failures(value).unwrap_or_else(|| {
                     refuse_to_run(format_args!(
-                        "{name}={value}: which requests fail: nth:5, from:5, every:100, share:0.01 or share:0.01,seed:7"
+                        "{name}={value}: choose which requests fail: nth:5, from:5, every:100, share:0.01 or \
+                         share:0.01,seed:7"
                     ))
                 });
             }
             "RTALLOC_QUOTA" => self.quota_bytes = Some(bytes(name, value)),
             "RTALLOC_RECORDS" => match value.parse() {
                 Ok(records @ 1..=0x1000_0000) => (self.ring_records, self.ring_given) = (records, true),
-                _ => refuse_to_run(format_args!("{name}={value}: a number of operations, at least 1")),
+                _ => refuse_to_run(format_args!("{name}={value}: choose a number of operations, at least 1")),
             },
             "RTALLOC_MISUSE" => {
                 self.on_misuse = match value {
                     "abort" => OnMisuse::Abort,
                     "report" => OnMisuse::Report,
                     "ignore" => OnMisuse::Ignore,
-                    _ => refuse_to_run(format_args!("{name}={value}: abort, report or ignore")),
+                    _ => refuse_to_run(format_args!("{name}={value}: choose abort, report or ignore")),
                 }
             }
             "RTALLOC_RECORD_LOG" => {} // The recorder's.
-            _ if name.starts_with("RTALLOC_") => {
-                refuse_to_run(format_args!("{name}: there is no such variable; {NAMES}"))
-            }
+            _ if name.starts_with("RTALLOC_") => refuse_to_run(format_args!("{name}: unknown setting; {NAMES}")),
             _ => {}
         }
     }
@@ -233,22 +235,22 @@ impl Settings {
                 self.kind = allocators.iter().position(|&name| name == "traced").unwrap_or(self.kind);
             }
             name => refuse_to_run(format_args!(
-                "RTALLOC={name}: the flight recorder (RTALLOC_RING, RTALLOC_RECORDS) goes with tlsf, traced and guarded"
+                "RTALLOC={name}: the flight recorder (RTALLOC_RING, RTALLOC_RECORDS) requires tlsf, traced or guarded"
             )),
         }
     }
 }
 
 /// The variables, for a message.
-const NAMES: &str =
-    "there are RTALLOC and RTALLOC_ with HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, RING, RECORDS, FAIL, QUOTA, MISUSE";
+const NAMES: &str = "the settings are RTALLOC and RTALLOC_ followed by HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, RING, RECORDS, FAIL, \
+     QUOTA, MISUSE";
 
 /// `0` or `1`.
 fn switch(name: &str, value: &str) -> bool {
     match value {
         "0" => false,
         "1" => true,
-        _ => refuse_to_run(format_args!("{name}={value}: 1 for yes, 0 for no")),
+        _ => refuse_to_run(format_args!("{name}={value}: choose 1 for yes or 0 for no")),
     }
 }
 
@@ -284,7 +286,7 @@ fn fraction(text: &str) -> Option<u32> {
 /// A number of bytes, with a unit or without.
 fn bytes(name: &str, value: &str) -> usize {
     parse_bytes(value).unwrap_or_else(|| {
-        refuse_to_run(format_args!("{name}={value}: a number of bytes above 0, such as 65536, 512K, 256M or 2G"))
+        refuse_to_run(format_args!("{name}={value}: choose a number of bytes above 0, such as 65536, 512K, 256M or 2G"))
     })
 }
 

@@ -88,7 +88,7 @@ fn every_function_keeps_its_rules_on_every_allocator() {
         let output = run("rules", &[], &[("RTALLOC", name), ("RTALLOC_REPORT", "1")]);
         let report = text(&output.stderr);
         assert!(
-            output.status.success() && report.contains("heaps         whole"),
+            output.status.success() && report.contains("heaps         intact"),
             "{name}: {} {report}",
             output.status
         );
@@ -263,7 +263,7 @@ fn limited_address_space_is_left_for_the_stacks_of_threads() {
 fn the_report_is_written_though_standard_error_is_closed() {
     let report = [("RTALLOC_REPORT", "1")];
     let output = run("edges", &["closed"], &report);
-    assert!(text(&output.stderr).contains("heaps         whole"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("heaps         intact"), "{}", text(&output.stderr));
     // Another file with its descriptor is not written to.
     let output = run("edges", &["used"], &report);
     assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("passed\n", ""));
@@ -370,7 +370,7 @@ fn requests_fail_on_purpose() {
         let output =
             run("edges", &["requests"], &[("RTALLOC", &name), ("RTALLOC_FAIL", "every:7"), ("RTALLOC_REPORT", "1")]);
         assert!((13..=15).contains(&text(&output.stdout).matches('x').count()), "{name}: {}", text(&output.stdout));
-        assert!(figure(&text(&output.stderr), "on purpose", 0) >= 14, "{name}");
+        assert!(figure(&text(&output.stderr), "injected", 0) >= 14, "{name}");
     }
 }
 
@@ -439,8 +439,8 @@ fn invalid_settings_abort_at_startup() {
         ("RTALLOC_HEAP", "9999999T", "such as"),
         ("RTALLOC_SLOTS", "0", "1 to 1024"),
         ("RTALLOC_SLOTS", "1025", "1 to 1024"),
-        ("RTALLOC_FIXED", "yes", "1 for yes"),
-        ("RTALLOC_MLOCK", "2", "1 for yes"),
+        ("RTALLOC_FIXED", "yes", "choose 1 for yes"),
+        ("RTALLOC_MLOCK", "2", "choose 1 for yes"),
         ("RTALLOC_DIRECT", "x", "such as"),
         ("RTALLOC_FAIL", "often", "nth:5"),
         ("RTALLOC_FAIL", "nth:0", "nth:5"),
@@ -448,9 +448,9 @@ fn invalid_settings_abort_at_startup() {
         ("RTALLOC_FAIL", "share:0.1,seed:x", "nth:5"),
         ("RTALLOC_QUOTA", "some", "such as"),
         ("RTALLOC_RECORDS", "0", "at least 1"),
-        ("RTALLOC_RING", "/nowhere/at/all", "cannot be made"),
+        ("RTALLOC_RING", "/nowhere/at/all", "cannot be created"),
         ("RTALLOC_MISUSE", "panic", "abort, report or ignore"),
-        ("RTALLOC_FIXD", "1", "no such variable; there are RTALLOC and RTALLOC_ with HEAP, "),
+        ("RTALLOC_FIXD", "1", "unknown setting; the settings are RTALLOC and RTALLOC_ followed by HEAP, "),
     ] {
         let output = run("edges", &["nothing"], &[(name, value)]);
         let error = text(&output.stderr);

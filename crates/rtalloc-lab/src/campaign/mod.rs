@@ -304,7 +304,7 @@ mod tests {
         {
             let (outcome, kept) = run(ends, 4, limit);
             let error = outcome.expect_err("a task has no result");
-            assert!(!kept && error.contains(why) && error.contains("tries again"), "{error}");
+            assert!(!kept && error.contains(why) && error.contains("run the same command"), "{error}");
         }
         let (outcome, kept) = run(hangs, 6, limit);
         assert_eq!((outcome, kept), (Ok(2470 - 36 + 1000), true), "one that is timed and hangs does so by itself");

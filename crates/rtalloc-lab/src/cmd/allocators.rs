@@ -4,7 +4,7 @@ use super::destination::print;
 use crate::analysis::Analysis;
 use crate::present::catalogue;
 use crate::present::table::Look;
-use crate::result::catalogue::Card;
+use crate::result::catalogue::Summary;
 use crate::result::document::{self, Schema};
 use anyhow::Context as _;
 use rtalloc_subjects::Subject;
@@ -48,8 +48,8 @@ The exit status is 0, or 1 if a name is unknown.";
 
 /// All summaries, as a document.
 #[derive(Serialize)]
-struct Cards<'a> {
-    allocators: &'a [Card],
+struct Summaries<'a> {
+    allocators: &'a [Summary],
 }
 
 /// Runs the subcommand.
@@ -60,16 +60,18 @@ struct Cards<'a> {
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = rtalloc_subjects::select(&arguments.names)?;
     let analysis = Analysis::of_this_program()?;
-    let cards: Vec<Card> = subjects.iter().map(|subject| crate::catalogue::card(&analysis, subject)).collect();
+    let summaries: Vec<Summary> =
+        subjects.iter().map(|subject| crate::catalogue::summary(&analysis, subject)).collect();
     let one_by_one = !arguments.names.is_empty() && arguments.names.iter().all(|name| names(&subjects, name));
     let look = Look::of_stdout();
     let look = Look { columns: look.columns.min(catalogue::WIDEST), ..look };
     let text = match (arguments.json, one_by_one) {
-        (true, _) => {
-            document::pretty(Schema::ALLOCATORS, &Cards { allocators: &cards }).context("the summaries as JSON")?
+        (true, _) => document::pretty(Schema::ALLOCATORS, &Summaries { allocators: &summaries })
+            .context("the summaries as JSON")?,
+        (false, true) => {
+            summaries.iter().map(|summary| catalogue::summary(summary, look)).collect::<Vec<_>>().join("\n")
         }
-        (false, true) => cards.iter().map(|card| catalogue::card(card, look)).collect::<Vec<_>>().join("\n"),
-        (false, false) => catalogue::table(&cards, look),
+        (false, false) => catalogue::table(&summaries, look),
     };
     print(&text).context("standard output")?;
     Ok(ExitCode::SUCCESS)

@@ -373,9 +373,9 @@ mod tests {
         let none =
             Replayed { subject: "tlsf", compared: 0, same: 0, difference: None, misuses: 0, region_added: Some(0) };
         let said = compared(&none);
-        assert!(said.contains("nothing to compare") && !said.contains("same"), "{said}");
+        assert!(said.contains("nothing to compare") && !said.contains("identical"), "{said}");
         assert!(said.contains("up to record number 0"), "{said}");
         let said = compared(&Replayed { compared: 4, same: 4, ..none });
-        assert!(said.contains("4 of 4 answers the same"), "{said}");
+        assert!(said.contains("4 of 4 results are identical"), "{said}");
     }
 }

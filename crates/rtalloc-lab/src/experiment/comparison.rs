@@ -168,11 +168,11 @@ impl Bout<'_> {
         region: &mut Region,
         observer: &mut O,
     ) -> Result<Duration, String> {
-        let told = |what: &dyn std::fmt::Display| format!("{}: {what}", subject.name);
-        let heap = Heap::new(subject, region, self.heap_bytes).map_err(|refusal| told(&refusal))?;
+        let formatted = |what: &dyn std::fmt::Display| format!("{}: {what}", subject.name);
+        let heap = Heap::new(subject, region, self.heap_bytes).map_err(|refusal| formatted(&refusal))?;
         let mut replay = Replay::with_slots(self.slots);
         let begun = Instant::now();
-        replay.run::<false, _>(&heap, self.events, observer).map_err(|fault: Fault| told(&fault))?;
+        replay.run::<false, _>(&heap, self.events, observer).map_err(|fault: Fault| formatted(&fault))?;
         Ok(begun.elapsed())
     }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_searches_a_long_list_is_the_slower_one() {
+    fn a_search_of_a_long_list_is_slower() {
         let figures = measured(pair("linked-list", "tlsf"), "uniform --mallocs 5000", None).expect("figures");
         assert!(figures.allocate_ratio().is_some_and(|ratio| ratio > 2.0), "{figures:?}");
         assert!(figures.replay_ratio() > 1.5, "{figures:?}");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_refuses_is_named_and_not_compared() {
+    fn an_allocator_that_refuses_is_named_and_not_compared() {
         let refusal = measured(pair("tlsf", "linked-list"), "uniform --mallocs 5000", Some(64 << 10));
         let what = refusal.expect_err("too small");
         assert!(what.starts_with("tlsf refused ") && what.ends_with("a larger --heap may serve them"), "{what}");

@@ -685,7 +685,7 @@ mod tests {
 
     /// After the trace, exactly as many objects are served as predicted.
     #[test]
-    fn as_many_objects_fit_as_are_told() {
+    fn as_many_objects_fit_as_reported() {
         const BYTES: usize = 8 << 20;
         let (events, shape) = (events(), Shape::moving::<DefaultLadder>());
         let subject = handles::subject::<CompactFit<'static>, NotFull<1>>("compact-fit", About::NOTHING);
@@ -706,8 +706,8 @@ mod tests {
             {
                 count += 1;
             }
-            let (_, told) = row.by_choice.iter().find(|(name, _)| name == COMPACT).expect("always");
-            let (worst, end) = told.expect("it fits");
+            let (_, room) = row.by_choice.iter().find(|(name, _)| name == COMPACT).expect("always");
+            let (worst, end) = room.expect("it fits");
             assert_eq!(end, count, "{} B", row.size);
             assert!(worst <= end);
         }

@@ -5,7 +5,7 @@ use crate::papers::claims::Claim;
 use crate::present::page::Tabled;
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, curves};
-use crate::present::plot::{Cast, PlotError, standalone};
+use crate::present::plot::{PlotError, Selection, standalone};
 use crate::present::summary::Standing;
 use crate::present::summary::named;
 use crate::present::table::Look;
@@ -67,7 +67,7 @@ impl Figure {
     ) -> Result<Option<Self>, PlotError> {
         let standings: Vec<Standing> = names.iter().map(|(label, name)| named(label, name)).collect();
         let styles = palette::of(&standings);
-        let svg = curves(panels, Cast { standings: &standings, styles: &styles }, description)?;
+        let svg = curves(panels, Selection { standings: &standings, styles: &styles }, description)?;
         let (heading, sentences) = caption;
         let caption = (heading.to_string(), sentences.to_string());
         Ok(svg.map(|svg| Self { name: name.into(), caption, svg, standings }))

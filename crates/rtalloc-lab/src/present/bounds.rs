@@ -64,7 +64,7 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
             let heaps: Vec<String> = subject.heap_bytes.iter().map(|bytes| number::bytes(*bytes)).collect();
             let note = format!(
                 "measured in heaps of {}, new and worn: one number where all are equal. -: did not happen, or no bound. A page of one \
-                 page-block is never worth a move; where objects lie in pieces, frees are not told apart, since nothing is seen to move.",
+                 page-block is never worth a move; where objects lie in pieces, frees are not formatted apart, since nothing is seen to move.",
                 heaps.join(" and ")
             );
             let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
@@ -82,18 +82,18 @@ fn by_class(subject: &SizeClasses, look: Look) -> String {
             headings.push("\n\nmost");
         }
     }
-    let told = |value: Option<u64>| value.map_or_else(|| "-".into(), number::grouped);
+    let formatted = |value: Option<u64>| value.map_or_else(|| "-".into(), number::grouped);
     let most = |counts: &[Option<u64>]| {
         if counts.windows(2).all(|pair| pair[0] == pair[1]) {
-            told(counts.first().copied().flatten())
+            formatted(counts.first().copied().flatten())
         } else {
-            counts.iter().map(|count| told(*count)).collect::<Vec<_>>().join(", ")
+            counts.iter().map(|count| formatted(*count)).collect::<Vec<_>>().join(", ")
         }
     };
     let rows = subject.classes.iter().map(|class| {
         let mut row = vec![class.number.to_string(), number::grouped(class.block_bytes)];
         for operation in [&class.allocate, &class.free, &class.free_moving] {
-            row.push(told(operation.bound));
+            row.push(formatted(operation.bound));
             if measured {
                 row.push(most(&operation.most));
             }
@@ -191,8 +191,8 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
                 Some((piece, of)) => format!("{piece}s {of}"),
                 None => format!("{unit}s"),
             };
-            let told = |term: &Term| Some(format!("{} {}", term.turns?, plural(&term.unit)));
-            let turns: Vec<String> = formula.terms.iter().filter_map(told).collect();
+            let formatted = |term: &Term| Some(format!("{} {}", term.turns?, plural(&term.unit)));
+            let turns: Vec<String> = formula.terms.iter().filter_map(formatted).collect();
             notes.push(format!(
                 "{name}: {formula}; in a heap of 16 MiB at most {}: {}.",
                 turns.join(", "),
@@ -226,16 +226,16 @@ pub fn assumptions(assumed: BTreeSet<Assumption>) -> Option<String> {
 fn declines(study: &Study) -> Vec<String> {
     let mut notes = Vec::new();
     for subject in &study.subjects {
-        let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut formatted: Vec<(&str, Vec<&str>)> = Vec::new();
         for operation in &subject.operations {
             if let Answer::Declined { why, .. } = &operation.answer {
-                match told.iter_mut().find(|(known, _)| known == why) {
+                match formatted.iter_mut().find(|(known, _)| known == why) {
                     Some((_, operations)) => operations.push(&operation.operation),
-                    None => told.push((why, vec![&operation.operation])),
+                    None => formatted.push((why, vec![&operation.operation])),
                 }
             }
         }
-        for (why, operations) in told {
+        for (why, operations) in formatted {
             notes.push(format!("No bound for {} {}: {why}.", subject.subject, operations.join(", ")));
         }
     }
@@ -396,7 +396,7 @@ mod tests {
             "Assumed (METHODOLOGY.md): the file is loaded unchanged",
             "never returns: abort",
             "--explain",
-            "no longer than that: spin 9",
+            "bound on the lock hold time: spin 9",
         ] {
             assert!(text.contains(note), "{note}: {text}");
         }
@@ -421,7 +421,7 @@ mod tests {
         assert!(text.contains("tlsf allocate: at most 2 instructions, at least 1"), "{text}");
         assert!(text.contains("observed maximum 1: allocate 16 B; operation 0 of: it"), "{text}");
         assert!(text.contains("1 instruction from 0x13 (src/list.rs:7) on"), "{text}");
-        assert!(text.contains("none that executes 0x10 (src/list.rs:7) as this path does"), "{text}");
+        assert!(text.contains("none also executed 0x10 (src/list.rs:7), as this path does"), "{text}");
         let marked: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with('~')).collect();
         assert_eq!(marked.len(), 1, "{text}");
         assert!(marked[0].contains("13") && marked[0].ends_with("mov rax, rdi"), "{text}");

@@ -119,7 +119,11 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         let origin = Origin { binary: "sha256:b".into(), traces: "sha256:t".into() };
-        let told: Value = serde_json::from_str(&super::json(&origin, std::slice::from_ref(&kept)).unwrap()).unwrap();
-        assert_eq!((&told["origin"]["traces"], &told["results"][0]["result"]), (&json!("sha256:t"), &kept.result));
+        let formatted: Value =
+            serde_json::from_str(&super::json(&origin, std::slice::from_ref(&kept)).unwrap()).unwrap();
+        assert_eq!(
+            (&formatted["origin"]["traces"], &formatted["results"][0]["result"]),
+            (&json!("sha256:t"), &kept.result)
+        );
     }
 }

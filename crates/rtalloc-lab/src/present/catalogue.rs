@@ -3,7 +3,7 @@
 use super::table::Look;
 use super::verdict::wrapped;
 use crate::number;
-use crate::result::catalogue::{Card, Operation};
+use crate::result::catalogue::{Operation, Summary};
 use crate::result::schema::Origin;
 use comfy_table::{Attribute, Cell, CellAlignment};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub const WIDEST: usize = 150;
 /// A column of the table.
 struct Column {
     heading: &'static str,
-    text: fn(&Card) -> String,
+    text: fn(&Summary) -> String,
     alignment: CellAlignment,
     /// On a narrow terminal, columns with the highest number are dropped first.
     dispensable: u8,
@@ -24,33 +24,43 @@ const COLUMNS: [Column; 11] = [
     Column { heading: "\nallocator", text: name, alignment: CellAlignment::Left, dispensable: 0 },
     Column { heading: "\npolicy", text: policy, alignment: CellAlignment::Left, dispensable: 3 },
     Column { heading: "\npaper", text: paper, alignment: CellAlignment::Left, dispensable: 4 },
-    Column { heading: "cost\nallocate", text: |card| cost(card, 0), alignment: CellAlignment::Left, dispensable: 0 },
-    Column { heading: "\nfree", text: |card| cost(card, 2), alignment: CellAlignment::Left, dispensable: 0 },
-    Column { heading: "\nrealloc", text: |card| cost(card, 3), alignment: CellAlignment::Left, dispensable: 5 },
-    Column { heading: "bound\nalloc", text: |card| bound(card, 0), alignment: CellAlignment::Right, dispensable: 0 },
-    Column { heading: "\nfree", text: |card| bound(card, 2), alignment: CellAlignment::Right, dispensable: 0 },
+    Column {
+        heading: "cost\nallocate",
+        text: |summary| cost(summary, 0),
+        alignment: CellAlignment::Left,
+        dispensable: 0,
+    },
+    Column { heading: "\nfree", text: |summary| cost(summary, 2), alignment: CellAlignment::Left, dispensable: 0 },
+    Column { heading: "\nrealloc", text: |summary| cost(summary, 3), alignment: CellAlignment::Left, dispensable: 5 },
+    Column {
+        heading: "bound\nalloc",
+        text: |summary| bound(summary, 0),
+        alignment: CellAlignment::Right,
+        dispensable: 0,
+    },
+    Column { heading: "\nfree", text: |summary| bound(summary, 2), alignment: CellAlignment::Right, dispensable: 0 },
     Column { heading: "read,\ninstr", text: read, alignment: CellAlignment::Right, dispensable: 2 },
     Column { heading: "header,\ngranule", text: bytes, alignment: CellAlignment::Right, dispensable: 1 },
     Column { heading: "largest\nrequest", text: largest, alignment: CellAlignment::Right, dispensable: 0 },
 ];
 
-fn name(card: &Card) -> String {
-    format!("{}{}", card.name, if card.in_dozen { " *" } else { "" })
+fn name(summary: &Summary) -> String {
+    format!("{}{}", summary.name, if summary.in_dozen { " *" } else { "" })
 }
 
 /// The policy in at most 20 characters; the summary has the full text.
-fn policy(card: &Card) -> String {
-    if card.policy.chars().count() <= 20 {
-        return card.policy.clone();
+fn policy(summary: &Summary) -> String {
+    if summary.policy.chars().count() <= 20 {
+        return summary.policy.clone();
     }
-    card.policy.chars().take(19).chain(['…']).collect()
+    summary.policy.chars().take(19).chain(['…']).collect()
 }
 
 /// The paper without title and sections: `Puaut 2002`.
-fn paper(card: &Card) -> String {
-    match card.origin {
+fn paper(summary: &Summary) -> String {
+    match summary.origin {
         Origin::Ours => {
-            let first = card.source.split([';', ',']).next().unwrap_or_default();
+            let first = summary.source.split([';', ',']).next().unwrap_or_default();
             first.trim_start_matches("the ").replace(['(', ')'], "")
         }
         Origin::Peer => "crate".into(),
@@ -58,40 +68,40 @@ fn paper(card: &Card) -> String {
     }
 }
 
-fn cost(card: &Card, operation: usize) -> String {
-    match card.operations[operation].cost.as_deref() {
+fn cost(summary: &Summary, operation: usize) -> String {
+    match summary.operations[operation].cost.as_deref() {
         Some("unbounded") => "no bound".into(),
         Some(cost) => cost.into(),
         None => "-".into(),
     }
 }
 
-fn bound(card: &Card, operation: usize) -> String {
-    card.operations[operation].bound.map_or_else(|| "-".into(), number::grouped)
+fn bound(summary: &Summary, operation: usize) -> String {
+    summary.operations[operation].bound.map_or_else(|| "-".into(), number::grouped)
 }
 
-fn read(card: &Card) -> String {
-    card.blocks.read_instructions.map_or_else(|| "-".into(), number::grouped)
+fn read(summary: &Summary) -> String {
+    summary.blocks.read_instructions.map_or_else(|| "-".into(), number::grouped)
 }
 
-fn bytes(card: &Card) -> String {
-    match (card.blocks.header_bytes, card.blocks.granule_bytes) {
+fn bytes(summary: &Summary) -> String {
+    match (summary.blocks.header_bytes, summary.blocks.granule_bytes) {
         (Some(header), Some(granule)) => format!("{header}, {granule}"),
         _ => "-".into(),
     }
 }
 
-fn largest(card: &Card) -> String {
-    card.blocks.largest_request_bytes.map_or_else(|| "heap".into(), number::bytes)
+fn largest(summary: &Summary) -> String {
+    summary.blocks.largest_request_bytes.map_or_else(|| "heap".into(), number::bytes)
 }
 
 /// The table: one line per allocator, grouped by family.
 #[must_use]
-pub fn table(cards: &[Card], look: Look) -> String {
+pub fn table(summaries: &[Summary], look: Look) -> String {
     let mut columns: Vec<&Column> = COLUMNS.iter().collect();
     let mut left_out = Vec::new();
     let table = loop {
-        let table = build(cards, &columns, look);
+        let table = build(summaries, &columns, look);
         let width = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
         if width <= look.columns || most == 0 {
@@ -106,30 +116,30 @@ pub fn table(cards: &[Card], look: Look) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    for note in notes(cards, &left_out) {
+    for note in notes(summaries, &left_out) {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
     }
     text
 }
 
-fn build(cards: &[Card], columns: &[&Column], look: Look) -> String {
+fn build(summaries: &[Summary], columns: &[&Column], look: Look) -> String {
     let mut table = look.table();
     table.set_header(columns.iter().map(|column| Cell::new(column.heading).set_alignment(column.alignment)));
     for (origin, title) in [(Origin::Ours, "ours"), (Origin::Peer, "peers"), (Origin::System, "this machine")] {
-        let of_origin = || cards.iter().filter(|card| card.origin == origin);
+        let of_origin = || summaries.iter().filter(|summary| summary.origin == origin);
         let mut families: Vec<&str> = Vec::new();
-        for card in of_origin() {
-            if !families.contains(&card.family.as_str()) {
-                families.push(&card.family);
+        for summary in of_origin() {
+            if !families.contains(&summary.family.as_str()) {
+                families.push(&summary.family);
             }
         }
         for family in families {
             table.add_row(vec![Cell::new(format!("{title}, {family}")).add_attribute(Attribute::Bold)]);
-            for card in of_origin().filter(|card| card.family == family) {
+            for summary in of_origin().filter(|summary| summary.family == family) {
                 let cells = columns.iter().enumerate().map(|(place, column)| {
                     let indent = if place == 0 { " " } else { "" };
-                    Cell::new(format!("{indent}{}", (column.text)(card))).set_alignment(column.alignment)
+                    Cell::new(format!("{indent}{}", (column.text)(summary))).set_alignment(column.alignment)
                 });
                 table.add_row(cells);
             }
@@ -141,7 +151,7 @@ fn build(cards: &[Card], columns: &[&Column], look: Look) -> String {
     table.to_string()
 }
 
-fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
+fn notes(summaries: &[Summary], left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
         "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the \
          most x86-64 instructions, proved from this program's code, in a heap of 16 MiB; -: none, `rtalloc allocators \
@@ -149,7 +159,7 @@ fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
          read a byte of a block, through its handle if it has no pointer. header, granule: bytes."
             .to_string(),
     ];
-    if cards.iter().any(|card| card.in_dozen) {
+    if summaries.iter().any(|summary| summary.in_dozen) {
         notes.push("*: one of the twelve that `rtalloc` shows by default.".into());
     }
     notes.push("`rtalloc allocators NAME` describes one in full.".into());
@@ -164,41 +174,44 @@ const MARGIN: usize = 22;
 
 /// All known properties of an allocator.
 #[must_use]
-pub fn card(card: &Card, look: Look) -> String {
+pub fn summary(summary: &Summary, look: Look) -> String {
     let mut page = Page { text: String::new(), columns: look.columns.min(100) };
-    let title =
-        if look.colour { console::style(&card.name).bold().force_styling(true).to_string() } else { card.name.clone() };
+    let title = if look.colour {
+        console::style(&summary.name).bold().force_styling(true).to_string()
+    } else {
+        summary.name.clone()
+    };
     let _ = writeln!(page.text, "{title}");
-    page.paragraph(&card.idea);
+    page.paragraph(&summary.idea);
     page.gap();
-    let whose = match card.origin {
+    let whose = match summary.origin {
         Origin::Ours => "ours",
         Origin::Peer => "a published crate",
         Origin::System => "this machine's",
     };
     page.fact(
         "family",
-        &format!("{}, {whose}{}", card.family, if card.in_dozen { "; one of the default twelve" } else { "" }),
+        &format!("{}, {whose}{}", summary.family, if summary.in_dozen { "; one of the default twelve" } else { "" }),
     );
-    page.fact("policy", &card.policy);
-    page.fact("from", &card.source);
+    page.fact("policy", &summary.policy);
+    page.fact("from", &summary.source);
     page.gap();
     let _ = writeln!(page.text, "  {:<20}{:<12}static bound, x86-64 instructions", "operation", "cost");
-    for operation in &card.operations {
+    for operation in &summary.operations {
         page.operation(operation);
     }
     page.gap();
-    blocks(card, &mut page);
+    blocks(summary, &mut page);
     page.gap();
-    page.list("does not", &card.does_not);
-    page.fact("take it for", &card.wins);
-    page.fact("beware", &card.loses);
-    page.fact("options", if card.options.is_empty() { "none" } else { &card.options });
+    page.list("does not", &summary.does_not);
+    page.fact("strengths", &summary.wins);
+    page.fact("weaknesses", &summary.loses);
+    page.fact("options", if summary.options.is_empty() { "none" } else { &summary.options });
     page.text
 }
 
-fn blocks(card: &Card, page: &mut Page) {
-    let blocks = &card.blocks;
+fn blocks(summary: &Summary, page: &mut Page) {
+    let blocks = &summary.blocks;
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "not known".into(), exactly);
     let heap_decides = |bytes: Option<u64>| bytes.map_or_else(|| "depends on the heap".into(), exactly);
     page.fact(
@@ -235,7 +248,7 @@ fn blocks(card: &Card, page: &mut Page) {
         page.fact("largest heap", &exactly(span));
     }
     page.fact("free blocks merge", blocks.coalescing.as_deref().unwrap_or("not known"));
-    if card.control.is_empty() {
+    if summary.control.is_empty() {
         page.fact("control structure", "in pages it takes from the system");
     } else {
         let of = |control: &crate::result::catalogue::Control| {
@@ -245,7 +258,7 @@ fn blocks(card: &Card, page: &mut Page) {
                 None => format!("no heap of {heap}"),
             }
         };
-        page.fact("control structure", &card.control.iter().map(of).collect::<Vec<_>>().join(", "));
+        page.fact("control structure", &summary.control.iter().map(of).collect::<Vec<_>>().join(", "));
     }
 }
 

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_means_and_refusals_are_told() {
+    fn ratios_means_and_refusals_are_printed() {
         let text = tables(&comparisons(), Look { columns: 120, colour: false });
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
@@ -211,7 +211,7 @@ mod tests {
             "geometric mean 1.00 1.00 0.95",
             "not compared: b refused 7 of 9 operations",
             "Measured 2026-03-01 14:05 UTC by rtalloc 0.1.0. It took 1 s.",
-            "Of 2 traces, a is the slower one in allocate on 1, in free on 1, in the whole replay on 0.",
+            "Of 2 traces, a is slower in allocate on 1, in free on 1, and in the whole replay on 0.",
         ] {
             assert!(words.contains(part), "{part}: {text}");
         }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_slower_stands_out() {
+    fn the_slower_one_is_highlighted() {
         let coloured = tables(&comparisons(), Look { columns: 120, colour: true });
         let bold = coloured.lines().filter(|line| line.contains("\u{1b}[1m")).count();
         assert_eq!(bold, 1, "{coloured:?}");

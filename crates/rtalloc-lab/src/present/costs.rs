@@ -1,7 +1,7 @@
 //! Cost classes for the terminal, and as a separate figure.
 
 use super::palette;
-use super::plot::{self, Cast, PlotError};
+use super::plot::{self, PlotError, Selection};
 use super::summary::Standing;
 use super::table::Look;
 use super::verdict::wrapped;
@@ -42,7 +42,7 @@ fn of_heaps(costs: &Costs, heaps: &[u64], look: Look) -> String {
     for subject in &costs.subjects {
         for (position, operation) in subject.operations.iter().enumerate() {
             let name = if position == 0 { subject.subject.name.as_str() } else { "" };
-            let mut found = Cell::new(told(operation));
+            let mut found = Cell::new(formatted(operation));
             if !matches!(operation.finding, Finding::AsStated(_)) {
                 found = found.fg(Color::Yellow).add_attribute(Attribute::Bold);
             }
@@ -69,7 +69,7 @@ fn of_heaps(costs: &Costs, heaps: &[u64], look: Look) -> String {
 }
 
 /// The result, in a column's width.
-fn told(operation: &OperationCosts) -> String {
+fn formatted(operation: &OperationCosts) -> String {
     match &operation.finding {
         Finding::AsStated(fit) => formula(fit),
         Finding::Better(fit) => format!("better: {}", formula(fit)),
@@ -143,7 +143,9 @@ fn heap(bytes: u64) -> String {
 pub fn svg(costs: &Costs) -> Result<Option<String>, PlotError> {
     let standings: Vec<Standing> = costs.subjects.iter().map(|costs| Standing::of(costs.subject.clone())).collect();
     let styles = palette::of(&standings);
-    let Some(figure) = plot::costs(costs, Cast { standings: &standings, styles: &styles })? else { return Ok(None) };
+    let Some(figure) = plot::costs(costs, Selection { standings: &standings, styles: &styles })? else {
+        return Ok(None);
+    };
     Ok(Some(plot::standalone(&figure, &styles)))
 }
 
@@ -177,7 +179,7 @@ mod tests {
             ("best-fit", operation(Class::Constant, Finding::Worse(linear), |heap| 30 + heap / 8)),
         ];
         let subjects = subjects.map(|(name, operation)| {
-            let profile = fixture::CAST.iter().find(|profile| profile.0 == name).expect("in the cast");
+            let profile = fixture::CAST.iter().find(|profile| profile.0 == name).expect("in the selection");
             let subject = fixture::cell(profile, 1 << 20).subject;
             SubjectCosts { subject, operations: vec![operation], troubles: Vec::new() }
         });
@@ -209,8 +211,8 @@ mod tests {
     #[test]
     fn sizes_in_between_leave_a_narrow_table() {
         let narrow = table(&costs(), Look { columns: 70, colour: false });
-        assert!(narrow.contains("Left out for want of width: heap of 1 MiB."), "{narrow}");
-        assert!(!table(&costs(), Look { columns: 120, colour: false }).contains("Left out"));
+        assert!(narrow.contains("Omitted because the terminal is too narrow: heap of 1 MiB."), "{narrow}");
+        assert!(!table(&costs(), Look { columns: 120, colour: false }).contains("Omitted because"));
         assert!(narrow.contains("524,288"), "n in the largest heap: {narrow}");
     }
 

@@ -96,8 +96,8 @@ pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
     }
 }
 
-/// A trace with results for `cast`.
-pub fn trace(name: &str, peak_live_bytes: u64, cast: &[Profile]) -> TraceResult {
+/// A trace with results for `selection`.
+pub fn trace(name: &str, peak_live_bytes: u64, selection: &[Profile]) -> TraceResult {
     TraceResult {
         trace: TraceFacts {
             name: name.into(),
@@ -116,7 +116,7 @@ pub fn trace(name: &str, peak_live_bytes: u64, cast: &[Profile]) -> TraceResult 
                     .collect(),
             },
         },
-        cells: cast.iter().map(|profile| cell(profile, peak_live_bytes)).collect(),
+        cells: selection.iter().map(|profile| cell(profile, peak_live_bytes)).collect(),
     }
 }
 

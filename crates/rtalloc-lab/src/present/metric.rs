@@ -320,14 +320,14 @@ mod tests {
         let mut result = fixture::trace("lua", 498_000, &fixture::CAST);
         let (cell, trace) = (&mut result.cells[0], &result.trace);
         cell.subject.largest_request_bytes = Some(512);
-        let mut told = |failed, beyond_reach| {
+        let mut formatted = |failed, beyond_reach| {
             cell.outcome = Outcome::Failures { failed, first: 17, beyond_reach };
             cell.space.as_mut().expect("space").smallest_heap_bytes = None;
             let heap = ALL.iter().find(|metric| metric.name == "heap").expect("a column");
             let sentence = outcome_sentence(cell, trace).expect("something happened");
             (outcome_word(cell, trace), heap.text(cell, Scale::for_bytes(498_000)), sentence)
         };
-        let (word, heap, sentence) = told(4200, 4200);
+        let (word, heap, sentence) = formatted(4200, 4200);
         assert_eq!((word.as_str(), heap.as_str()), ("4.0 % > 512 B", "none"));
         assert!(
             sentence.starts_with(
@@ -335,12 +335,12 @@ mod tests {
             ),
             "{sentence}"
         );
-        let (word, _, sentence) = told(4203, 4200);
+        let (word, _, sentence) = formatted(4203, 4200);
         assert_eq!(word, "4203 failed");
         assert!(sentence.contains("3 others failed for want of room"), "{sentence}");
-        let (word, heap, sentence) = told(3, 0);
+        let (word, heap, sentence) = formatted(3, 0);
         assert_eq!((word.as_str(), heap.as_str()), ("3 failed", "-"));
         assert!(sentence.starts_with("3 allocations failed"), "{sentence}");
-        assert_eq!(told(1, 1).0, "<0.1 % > 512 B");
+        assert_eq!(formatted(1, 1).0, "<0.1 % > 512 B");
     }
 }

@@ -46,9 +46,9 @@ const focus = (index) => {
   for (const name of document.querySelectorAll(`[data-allocator="${index}"]`)) name.closest("tr").classList.add("lit");
 };
 
-// What lies near the pointer in a figure: the places that the figure tells of.
+// What lies near the pointer in a figure: its points with values.
 const places = new WeakMap();
-const told = (figure) => {
+const placesIn = (figure) => {
   if (!places.has(figure)) {
     places.set(figure, [...figure.querySelectorAll("[data-at]")].flatMap((of) =>
       of.dataset.at.split(";").filter(Boolean).map((text) => ({ of, values: text.split(" ").map(Number) }))));
@@ -81,7 +81,7 @@ const show = (event) => {
   const at = figure && new DOMPoint(event.clientX, event.clientY).matrixTransform(figure.getScreenCTM().inverse());
   const pointed = allocator(event.target);
   let best = null;
-  for (const place of figure ? told(figure) : []) {
+  for (const place of figure ? placesIn(figure) : []) {
     const away = Math.hypot(place.values[0] - at.x, place.values[1] - at.y);
     // The curve under the pointer comes before its neighbours.
     const own = pointed !== null && place.of.getAttribute("class") === `v${pointed}`;

@@ -3,7 +3,7 @@
 use super::metric::{self, Metric, Scale};
 use super::page::{environment, figure, measured, name_cell, page};
 use super::palette;
-use super::plot::{self, Cast, Measure, PlotError};
+use super::plot::{self, Measure, PlotError, Selection};
 use super::summary::{self, Standing};
 use super::table;
 use super::verdict::{Verdict, verdict};
@@ -19,12 +19,12 @@ use maud::{Markup, html};
 pub fn html(run: &Run) -> Result<String, PlotError> {
     let verdict = verdict(run);
     let styles = palette::of(&verdict.standings);
-    let cast = Cast { standings: &verdict.standings, styles: &styles };
+    let selection = Selection { standings: &verdict.standings, styles: &styles };
     let traces = run
         .traces
         .iter()
         .enumerate()
-        .map(|(index, result)| trace(index, result, cast))
+        .map(|(index, result)| trace(index, result, selection))
         .collect::<Result<Vec<_>, _>>()?;
     let mut links: Vec<(String, String)> = (0..)
         .zip(&run.traces)
@@ -34,10 +34,10 @@ pub fn html(run: &Run) -> Result<String, PlotError> {
     links.extend(run.costs.is_some().then(|| link("worst-cases", "worst cases")));
     links.extend([link("methods", "methods"), link("environment", "environment")]);
     let body = html! {
-        (verdict_section(&verdict, cast)?)
+        (verdict_section(&verdict, selection)?)
         p { (measured(&run.environment)) }
         @for trace in &traces { (trace) }
-        (worst_cases(run, cast)?)
+        (worst_cases(run, selection)?)
         (methods())
         (environment(&run.environment))
     };
@@ -45,8 +45,8 @@ pub fn html(run: &Run) -> Result<String, PlotError> {
     Ok(page(&format!("rtalloc: {}", verdict.headline), heading, &styles, &links, &body))
 }
 
-fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotError> {
-    let picture = plot::pareto(plot::Field::of(verdict), cast.styles)?;
+fn verdict_section(verdict: &Verdict, selection: Selection<'_>) -> Result<Markup, PlotError> {
+    let picture = plot::pareto(plot::Field::of(verdict), selection.styles)?;
     Ok(html! {
         section.verdict {
             h2 { (verdict.headline) }
@@ -73,9 +73,9 @@ fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotErro
 }
 
 /// Worst cases over heap sizes; empty if not measured.
-fn worst_cases(run: &Run, cast: Cast<'_>) -> Result<Markup, PlotError> {
+fn worst_cases(run: &Run, selection: Selection<'_>) -> Result<Markup, PlotError> {
     let Some(costs) = &run.costs else { return Ok(html! {}) };
-    let picture = plot::costs(costs, cast)?;
+    let picture = plot::costs(costs, selection)?;
     Ok(html! {
         section id="worst-cases" {
             h2 { "Worst cases" }
@@ -162,17 +162,17 @@ fn happened(standing: &Standing) -> Markup {
     }
 }
 
-fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, PlotError> {
-    let memory = plot::memory(result, cast, plot::HIGHEST_SHARE)?;
-    let fragmentation = plot::fragmentation(result, cast)?;
-    let instructions = plot::distributions(result, cast, Measure::Instructions)?;
-    let ticks = plot::distributions(result, cast, Measure::Ticks)?;
+fn trace(index: usize, result: &TraceResult, selection: Selection<'_>) -> Result<Markup, PlotError> {
+    let memory = plot::memory(result, selection, plot::HIGHEST_SHARE)?;
+    let fragmentation = plot::fragmentation(result, selection)?;
+    let instructions = plot::distributions(result, selection, Measure::Instructions)?;
+    let ticks = plot::distributions(result, selection, Measure::Ticks)?;
     Ok(html! {
         section id={ "trace-" (index) } {
             h2 { (result.trace.name) }
             p.about { (result.trace.about) }
             p { (table::facts(result)) "." }
-            (figures_table(result, cast))
+            (figures_table(result, selection))
             (figure(instructions.as_deref(), &html! {
                 b { "Instructions per operation. " }
                 "One row per allocator. The height is the share of operations on a logarithmic scale, so rare ones are \
@@ -199,9 +199,9 @@ fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, P
 }
 
 /// The terminal's table, sortable, with every column.
-fn figures_table(result: &TraceResult, cast: Cast<'_>) -> Markup {
+fn figures_table(result: &TraceResult, selection: Selection<'_>) -> Markup {
     let scale = Scale::for_bytes(result.trace.peak_live_bytes);
-    let rows: Vec<(usize, &Cell)> = cast
+    let rows: Vec<(usize, &Cell)> = selection
         .standings
         .iter()
         .enumerate()
@@ -459,11 +459,11 @@ mod tests {
 
     #[test]
     fn eight_traces_of_fifteen_allocators_stay_small() {
-        let mut cast = fixture::CAST.to_vec();
-        cast.extend([("x", Origin::Peer, "hybrid", "O(n)", 60, 900, 1.3); 1]);
-        cast.extend([("y", Origin::Peer, "hybrid", "O(n)", 61, 950, 1.31); 1]);
-        cast.extend([("z", Origin::Peer, "hybrid", "O(n)", 62, 990, 1.32); 1]);
-        let run = fixture::run((0..8).map(|index| fixture::trace(&format!("t{index}"), 1 << 20, &cast)).collect());
+        let mut selection = fixture::CAST.to_vec();
+        selection.extend([("x", Origin::Peer, "hybrid", "O(n)", 60, 900, 1.3); 1]);
+        selection.extend([("y", Origin::Peer, "hybrid", "O(n)", 61, 950, 1.31); 1]);
+        selection.extend([("z", Origin::Peer, "hybrid", "O(n)", 62, 990, 1.32); 1]);
+        let run = fixture::run((0..8).map(|index| fixture::trace(&format!("t{index}"), 1 << 20, &selection)).collect());
         assert!(html(&run).expect("drawn").len() < 3 << 20);
     }
 }

@@ -310,8 +310,10 @@ mod tests {
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert!(longest.is_some_and(|longest| longest <= columns), "{columns}: {longest:?}\n{text}");
         }
-        assert!(plain(80).contains("Left out for want of width: free max ticks, allocate max ticks, H"));
-        assert!(!plain(200).contains("Left out"));
+        assert!(
+            plain(80).contains("Omitted because the terminal is too narrow: free max ticks, allocate max ticks, H")
+        );
+        assert!(!plain(200).contains("Omitted because"));
     }
 
     #[test]
@@ -321,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_is_told_in_words() {
+    fn outcomes_are_printed_in_words() {
         let text = plain(140);
         assert!(text.ends_with("Measured 2026-03-01 14:05 UTC by rtalloc 0.1.0.\n"), "{text}");
         let mut run = fixture::usual();
         let cell = &mut run.traces[0].cells[0];
         cell.outcome = Outcome::NotMeasured { what: "the machine was busy".into() };
         let sentence =
-            format!("{}: not measured: the machine was busy; nothing is known of the allocator.", cell.subject.name);
+            format!("{}: not measured: the machine was busy; nothing is known about the allocator.", cell.subject.name);
         assert!(plain_of(&run).contains(&sentence));
         assert!(text.contains("buddy-system: 3 allocations failed, the first at operation 91,234 of 200,000"));
         assert!(text.contains("linked-list: stopped by the limit of processor time at operation 150,000 of 200,000"));
@@ -344,7 +346,7 @@ mod tests {
         result.cells[1].subject.largest_request_bytes = Some(1008);
         result.cells[1].outcome = Outcome::Failures { failed: 1, first: 7, beyond_reach: 1 };
         let text = plain_of(&run);
-        assert!(text.contains("<0.1 % > 1008 B: that share") && text.contains("`--at-most 1008`"), "{text}");
+        assert!(text.contains("<0.1 % > 1008 B: this share") && text.contains("`--at-most 1008`"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::palette;
 use super::plot::curves::{Panel, Spacing, curves};
-use super::plot::{Cast, PlotError, standalone};
+use super::plot::{PlotError, Selection, standalone};
 use super::summary::{Standing, named};
 use super::table::Look;
 use super::table::table;
@@ -194,6 +194,6 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
     let description = "Runs of frees by size class, and memory against compaction";
     let standings: Vec<Standing> = names.iter().map(|(label, name)| named(label, name)).collect();
     let styles = palette::of(&standings);
-    let drawn = curves(&[runs, front], Cast { standings: &standings, styles: &styles }, description)?;
+    let drawn = curves(&[runs, front], Selection { standings: &standings, styles: &styles }, description)?;
     Ok(drawn.map(|drawn| standalone(&drawn, &styles)))
 }

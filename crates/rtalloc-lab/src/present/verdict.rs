@@ -483,7 +483,7 @@ mod tests {
             "A tie, since their products of worst instructions and heap / M differ by at most 5 %: tlsf, tlsf-exact.",
             "If instructions matter more than memory: half-fit",
             "Its worst-case memory is n times M",
-            "It is the default where an operation has to be bounded",
+            "It is the default where operations must be bounded",
             "Without deadlines: best-fit (O(n)) needed 1.07",
             "first-fit: O(n); its worst operation grew with the heap, from 1,566 instructions",
         ] {
@@ -507,20 +507,20 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_to_a_logarithm_is_not_to_be_avoided_and_who_only_says_so_is() {
-        let cast = |keeps, pretends| {
+    fn only_an_unproven_logarithm_is_to_be_avoided() {
+        let selection = |keeps, pretends| {
             [
                 ("tlsf", Origin::Ours, "segregated", "O(1)", 50, 100, 1.2),
                 ("keeper", Origin::Ours, "buddy", "O(log H)", 50, keeps, 1.5),
                 ("pretender", Origin::Peer, "buddy", "O(log n)", 50, pretends, 1.5),
             ]
         };
-        let small = fixture::trace("small", 1 << 12, &cast(200, 200));
-        let large = fixture::trace("large", 1 << 20, &cast(500, 9000));
+        let small = fixture::trace("small", 1 << 12, &selection(200, 200));
+        let large = fixture::trace("large", 1 << 20, &selection(500, 9000));
         let alone = verdict(&fixture::run(vec![large.clone()])).cautions.join("\n");
         let both = verdict(&fixture::run(vec![small, large])).cautions.join("\n");
         for text in [alone, both] {
-            let (bounded, avoided) = text.split_once("Avoid where").expect("both lists");
+            let (bounded, avoided) = text.split_once("Avoid if").expect("both lists");
             assert!(
                 bounded.contains("keeper: O(log H); at most 500 instructions") && bounded.contains("5.0 times"),
                 "{text}"

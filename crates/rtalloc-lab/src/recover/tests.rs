@@ -510,7 +510,7 @@ fn one_of_several_is_chosen() {
     assert!(only(&dump).is_ok());
     dump.extend(&ring);
     let error = only(&dump).expect_err("two").to_string();
-    let expected = format!("choose one by --at: 216 (tlsf, 3 records), {} (tlsf, 3 records)", 216 + ring.len());
+    let expected = format!("choose one with --at: 216 (tlsf, 3 records), {} (tlsf, 3 records)", 216 + ring.len());
     assert!(error.contains(&expected), "{error}");
     let chosen = |at: u64| choose(find(&mut Cursor::new(&dump)).expect("readable"), Some(at), dump.len() as u64);
     assert_eq!(chosen(216).expect("there").0, 216);

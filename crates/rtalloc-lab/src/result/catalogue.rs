@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The properties of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Card {
+pub struct Summary {
     /// Name as `--on` takes it.
     pub name: String,
     /// Its origin.

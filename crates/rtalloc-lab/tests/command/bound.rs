@@ -429,8 +429,8 @@ fn a_strict_check_accepts_no_fact_beyond_the_published_assumptions() {
         };
         let (plain, verdict) = check(&[]);
         assert_eq!(plain, Some(0), "{verdict}");
-        let (strict, told) = check(&["--strict"]);
-        assert_eq!(told, verdict);
+        let (strict, output) = check(&["--strict"]);
+        assert_eq!(output, verdict);
         (strict, verdict)
     };
     let (strict, verdict) = status(&["choose"]);
@@ -453,7 +453,7 @@ fn a_strict_check_accepts_no_fact_beyond_the_published_assumptions() {
     let (_, mut certificates) = folder.certified();
     certificates[0]["proof"]["instructions"] = json!(1);
     folder.checked(&certificates).arg("--strict").assert().code(1);
-    assert_has(&refusal(bound().args(["--strict", "--static", "tlsf"])), &["--strict goes with --check"]);
+    assert_has(&refusal(bound().args(["--strict", "--static", "tlsf"])), &["--strict requires --check"]);
 }
 
 /// What a fact about a loop means is said in the same words wherever it is said.
@@ -620,7 +620,7 @@ fn bounds_that_grew_or_are_gone_are_named() {
         baseline.bounds.get_mut("half-fit").expect("there").insert(operation.into(), most);
     };
     let grown = against(&|baseline| set(baseline, "allocate", most - 1)).assert().code(1);
-    let named = format!("grew or are gone: half-fit allocate: {most} instructions, {} committed", most - 1);
+    let named = format!("grew or were lost: half-fit allocate: {most} instructions, {} committed", most - 1);
     assert_has(&text(&grown.get_output().stdout), &[&named]);
     let gone = against(&|baseline| set(baseline, "calloc", 7)).assert().code(1);
     assert_has(&text(&gone.get_output().stdout), &["half-fit calloc: no bound any more, 7 committed"]);

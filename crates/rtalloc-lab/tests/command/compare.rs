@@ -33,7 +33,7 @@ fn without_names_ours_meet_their_peers() {
 }
 
 #[test]
-fn a_refusal_is_told_and_fails() {
+fn a_refusal_is_reported_and_fails() {
     let arguments = ["compare", "tlsf", "kingsley", "espeak-speech", "--seconds", "0", "--heap", "64K"];
     let output = rtalloc().args(arguments).assert().failure();
     let table = text(&output.get_output().stdout);

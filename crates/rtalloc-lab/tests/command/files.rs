@@ -235,7 +235,7 @@ fn notes_can_be_silenced_and_errors_cannot() {
 }
 
 #[test]
-fn every_verb_tells_version_and_commit() {
+fn every_subcommand_records_version_and_commit() {
     let folder = tempfile::tempdir().unwrap();
     for verb in ["", "bound ", "reproduce tlsf ", "generate "] {
         let said = text(&rtalloc_in(folder.path(), &format!("{verb}--version")).success().get_output().stdout);

@@ -615,7 +615,7 @@ fn the_program_keeps_its_input_its_output_and_its_signals() {
 }
 
 #[test]
-fn a_program_that_cannot_be_recorded_is_told_why() {
+fn a_program_that_cannot_be_recorded_is_refused_with_the_reason() {
     let bench = Bench::compile(
         r#"
         void _start(void) {

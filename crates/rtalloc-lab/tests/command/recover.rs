@@ -81,7 +81,7 @@ fn a_dump_becomes_a_trace_and_the_same_addresses() {
 }
 
 #[test]
-fn what_ran_over_is_told_and_not_compared() {
+fn overwritten_records_are_reported_and_not_compared() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let mut memory = memory();
@@ -171,12 +171,12 @@ fn several_recorders_are_listed_and_one_is_chosen() {
     }
     let refused = stderr(rtalloc_in(at, "recover core -o it.rtrace").failure());
     assert!(
-        refused.contains(&format!("choose one by --at: 100 (tlsf, 7 records), {second} (tlsf, 50 records)")),
+        refused.contains(&format!("choose one with --at: 100 (tlsf, 7 records), {second} (tlsf, 50 records)")),
         "{refused}"
     );
     rtalloc_in(at, &format!("recover core --at {second} -o it.rtrace")).success();
     let said = stdout(rtalloc_in(at, "recover core --at 0x64 --replay").success());
-    assert!(said.contains("4 of 4 answers the same"), "{said}");
+    assert!(said.contains("4 of 4 results are identical"), "{said}");
     let refused = stderr(rtalloc_in(at, "recover core --at 7").failure());
     assert!(refused.contains("no flight recorder at byte 7; there is one at 100 (tlsf, 7 records)"), "{refused}");
     let refused = stderr(rtalloc_in(at, "recover core --at 7up").failure());

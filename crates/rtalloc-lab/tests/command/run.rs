@@ -101,8 +101,11 @@ fn a_trace_cut_to_small_blocks_is_replayed_as_one() {
     assert!(result.about.ends_with("; blocks of at most 512 B only"), "{}", result.about);
     assert_eq!(cell.outcome, Outcome::Completed);
     let inspected = rtalloc().arg("inspect").arg(&path).args(["--at-most", "512"]).assert().success();
-    let told = text(&inspected.get_output().stdout);
-    assert!(told.contains("100.0 % are of 512 bytes or less") && told.contains("cut_to_at_most_bytes = 512"), "{told}");
+    let output = text(&inspected.get_output().stdout);
+    assert!(
+        output.contains("100.0 % are of 512 bytes or less") && output.contains("cut_to_at_most_bytes = 512"),
+        "{output}"
+    );
     let none = rtalloc().arg("run").arg(&path).args(["--at-most", "1"]).assert().failure();
     assert!(text(&none.get_output().stderr).contains("no request is of at most 1 bytes"));
     let missing = rtalloc().args(["inspect", "nowhere.trace", "--at-most", "1K"]).assert().failure();

@@ -60,14 +60,14 @@ fn the_json_is_the_whole_survey() {
     let (folder, _) = folder();
     rtalloc_in(folder.path(), "generate p3 --mallocs 2000").success();
     let json = stdout(rtalloc_in(folder.path(), "inspect --json p3.rtrace").success());
-    let told: Survey = serde_json::from_str(&json).unwrap();
+    let printed: Survey = serde_json::from_str(&json).unwrap();
     let own = survey(Reader::open(folder.path().join("p3.rtrace")).unwrap()).unwrap();
-    assert_eq!(serde_json::to_value(&told).unwrap(), serde_json::to_value(&own).unwrap());
-    assert_eq!(told.totals.allocations, 2000);
+    assert_eq!(serde_json::to_value(&printed).unwrap(), serde_json::to_value(&own).unwrap());
+    assert_eq!(printed.totals.allocations, 2000);
 }
 
 #[test]
-fn threads_and_reallocations_are_told() {
+fn threads_and_reallocations_are_printed() {
     let (folder, _) = folder();
     let meta = Meta {
         name: "pair".into(),
@@ -119,7 +119,7 @@ fn an_empty_trace_is_a_trace() {
 }
 
 #[test]
-fn what_is_no_trace_is_told_with_its_place() {
+fn an_invalid_trace_is_reported_with_its_offset() {
     let (folder, _) = folder();
     let at = folder.path();
     rtalloc_in(at, "generate steady --mallocs 3000").success();

@@ -56,7 +56,7 @@ pub(crate) const SUBJECT: Subject = subject::<GoodMemory>(
     "segregated",
     "O(n)",
     About {
-        summary: "Small bins of one size each, and one list of everything larger.",
+        summary: "Small bins of one size each, and one list for all larger blocks.",
         wins: "fast on small blocks",
         loses: "the list of larger blocks is searched",
         options: "number of small bins",

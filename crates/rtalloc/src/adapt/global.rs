@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// use rtalloc::{RegionAllocator, Tlsf};
 ///
 /// static MEMORY: Memory<4096> = Memory::new();
-/// let mut heap: Tlsf<'static> = Tlsf::new(MEMORY.take().expect("nobody took it"), Default::default())?;
+/// let mut heap: Tlsf<'static> = Tlsf::new(MEMORY.take().expect("the memory is not taken"), Default::default())?;
 /// # heap.allocate_bytes(100, 1).expect("a fresh heap");
 /// # Ok::<(), rtalloc::contract::InitError>(())
 /// ```

@@ -27,7 +27,7 @@ const RECLAIMED: usize = 64;
 ///
 /// let mut memory = [MaybeUninit::uninit(); 4096];
 /// let heap: Locked<Tlsf, spin::Mutex<()>> = Locked::new(&mut memory, Default::default()).expect("large enough");
-/// let heap = Joint::new(&heap, AnySlot).expect("slots that nobody has");
+/// let heap = Joint::new(&heap, AnySlot).expect("no slot is taken");
 /// let mut numbers = Vec::new_in(&heap);
 /// numbers.extend(1..=100);
 /// assert_eq!(numbers.iter().sum::<i32>(), 5050);

@@ -24,7 +24,7 @@
 //! assert_eq!(&byte, b"o");
 //!
 //! heap.free(name)?;
-//! assert!(heap.get(name).is_err(), "not somebody else's bytes");
+//! assert!(heap.get(name).is_err(), "not the bytes of another object");
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!

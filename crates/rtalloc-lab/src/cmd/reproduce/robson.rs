@@ -3,7 +3,7 @@
 use super::{Keeping, Outputs};
 use crate::cmd::after_help;
 use crate::papers::Scale;
-use crate::papers::robson::measure::{Settings, cast, sizes};
+use crate::papers::robson::measure::{Settings, selected, sizes};
 use anyhow::Context as _;
 use std::process::ExitCode;
 
@@ -65,7 +65,7 @@ fn names() -> Vec<&'static str> {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let defaults = Settings::of(Scale::of(arguments.quick, arguments.full), cast(&arguments.on).context("--on")?);
+    let defaults = Settings::of(Scale::of(arguments.quick, arguments.full), selected(&arguments.on).context("--on")?);
     let m = arguments.m.map_or(defaults.m, |m| m as usize);
     let settings = Settings {
         m,

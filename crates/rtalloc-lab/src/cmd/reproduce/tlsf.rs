@@ -3,7 +3,7 @@
 use super::{Keeping, Outputs};
 use crate::analysis::Analysis;
 use crate::papers::Scale;
-use crate::papers::tlsf::measure::{Experiments, cast};
+use crate::papers::tlsf::measure::{Experiments, selected};
 use crate::papers::tlsf::result::Settings;
 use crate::workload::Holding;
 use anyhow::Context as _;
@@ -56,7 +56,7 @@ pub struct Arguments {
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { quick, full, holding, .. } = *arguments;
-    let subjects = cast(&arguments.on).context("--on")?;
+    let subjects = selected(&arguments.on).context("--on")?;
     let defaults = Settings::of(Scale::of(quick, full), holding, subjects);
     let sets = arguments.sets.unwrap_or(defaults.sets);
     let settings = Settings {

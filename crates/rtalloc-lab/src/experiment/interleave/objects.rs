@@ -130,7 +130,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
     fn visit(&mut self, which: u64) {
         self.let_go();
         let handle = {
-            let board = self.board.lock().expect("nobody panicked");
+            let board = self.board.lock().expect("no thread panicked");
             if board.is_empty() {
                 return;
             }
@@ -168,11 +168,11 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
     }
 
     fn leave(&self, handle: Handle) {
-        self.board.lock().expect("nobody panicked").push(handle);
+        self.board.lock().expect("no thread panicked").push(handle);
     }
 
     fn take(&self, which: u64) -> Option<Handle> {
-        let mut board = self.board.lock().expect("nobody panicked");
+        let mut board = self.board.lock().expect("no thread panicked");
         let len = board.len();
         (len > 0).then(|| board.swap_remove(which as usize % len))
     }

@@ -2,7 +2,7 @@
 
 use crate::number;
 use crate::papers::chapter::{Chapter, Figure, Section};
-use crate::papers::compact_fit::published::told;
+use crate::papers::compact_fit::published::formatted;
 use crate::papers::compact_fit::result::{CompactFit, Counts, Panel, Series};
 use crate::papers::published::COMPACT_FIT;
 use crate::present::page::Tabled;
@@ -41,8 +41,8 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
                 "Objects of 8, 12, 16, ... B, 7 MiB in total; every second one is freed (6b, 6c); those are allocated \
                  again (6a). Executed instructions, in a heap of {heap}. The paper's text gives {} for CFM's malloc \
                  and {} for its free with partial compaction.",
-                told(incremental.allocate),
-                told(incremental.free_partial)
+                formatted(incremental.allocate),
+                formatted(incremental.free_partial)
             ),
             false,
         )?,
@@ -53,8 +53,8 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
                 "Five periodic tasks, two with short-lived small objects and three with long-lived large ones; the \
                  figures are cumulative over the operations. The paper's text gives {} for CFM's malloc and {} for its \
                  free with partial compaction.",
-                told(rate_monotonic.allocate),
-                told(rate_monotonic.free_partial)
+                formatted(rate_monotonic.allocate),
+                formatted(rate_monotonic.free_partial)
             ),
             true,
         )?,
@@ -282,8 +282,8 @@ fn errata() -> Vec<String> {
         format!(
             "Sections 5.2 and 5.3 give {} for CFM's malloc under the incremental load and {} under the rate-monotonic \
              one, although the loads have nothing in common: one figure is probably a copy of the other.",
-            told(incremental.allocate),
-            told(rate_monotonic.allocate)
+            formatted(incremental.allocate),
+            formatted(rate_monotonic.allocate)
         ),
         format!(
             "Section 3.1: {} B of a page of {} KB are said to be less than {} %. They are {share:.3} %.",

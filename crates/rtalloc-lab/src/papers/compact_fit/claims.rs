@@ -2,7 +2,7 @@
 
 use super::measure::watch::moments;
 use super::measure::{ABSTRACT, BACK_REFERENCE, PAGE, POINTER};
-use crate::papers::compact_fit::published::{PEERS, told as told_moments};
+use crate::papers::compact_fit::published::{PEERS, formatted as formatted_moments};
 use crate::papers::compact_fit::result::{Claim, CompactFit, Counts, Promise};
 use crate::papers::published::COMPACT_FIT;
 
@@ -52,7 +52,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         counts.map_or_else(|| "-".into(), |counts| format!("{:.2} \u{b1} {:.2}", counts.mean, counts.deviation))
     };
     let mean = |figure: &str, name: &str| series(figure, name).map(|counts| counts.mean);
-    let told = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
+    let formatted = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
     let (incremental, rate_monotonic) = (&COMPACT_FIT.section_5_2, &COMPACT_FIT.section_5_3);
     let mut claims = Vec::new();
     let mut claim =
@@ -83,7 +83,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         claim(
             format!("{figure}: allocate with CFM is constant, {load} ({CONSTANT})"),
             ours.map(is_constant),
-            format!("{} published; {} ours", told_moments(published), about(ours)),
+            format!("{} published; {} ours", formatted_moments(published), about(ours)),
         );
         let ours = series(figure, "CFNM");
         claim(
@@ -105,7 +105,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
             ("best-fit", "Best-fit"),
         ];
         let figures =
-            named.map(|(name, published_as)| format!("{name} {}", told(mean(figure, published_as)))).join(", ");
+            named.map(|(name, published_as)| format!("{name} {}", formatted(mean(figure, published_as)))).join(", ");
         let (words, judged) = if figure == "6a" {
             (
                 "half-fit and TLSF allocate with fewer instructions than CFM, CFM about as DL (within a factor of two), and first-fit and \
@@ -131,7 +131,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
             .map(|name| {
                 let but =
                     if series("6b", name).is_some_and(|counts| !is_constant(counts)) { ", which is not" } else { "" };
-                format!("{name} {}{but}", told(mean("6b", name)))
+                format!("{name} {}{but}", formatted(mean("6b", name)))
             })
             .join(", "),
     );
@@ -167,7 +167,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 .filter(|holds| something_to_move || !holds),
             format!(
                 "{} published; {} ours, {} moves",
-                told_moments(published),
+                formatted_moments(published),
                 about(ours),
                 ours.and_then(|counts| counts.moves).map_or_else(|| "-".into(), |moves| moves.to_string())
             ),
@@ -207,7 +207,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     claim(
         "7b: all frees together take fewer instructions with CFM than with DL, including full compaction".to_string(),
         mean("7b", "CFM").zip(mean("7b", "DL")).map(|(ours, dl)| ours < dl),
-        format!("means: CFM {}, DL {}", told(mean("7b", "CFM")), told(mean("7b", "DL"))),
+        format!("means: CFM {}, DL {}", formatted(mean("7b", "CFM")), formatted(mean("7b", "DL"))),
     );
     let ours = series("7b", "CFNM");
     claim(

@@ -151,6 +151,6 @@ pub struct Fragmentation {
 
 /// Mean and deviation as text.
 #[must_use]
-pub fn told((mean, deviation): Moments) -> String {
+pub fn formatted((mean, deviation): Moments) -> String {
     format!("{mean:.2} \u{b1} {deviation:.2}")
 }

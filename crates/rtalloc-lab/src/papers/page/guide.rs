@@ -96,7 +96,7 @@ fn paragraph(
         let worst = standings[index].worst.as_ref()?;
         Some((worst.instructions, whose))
     };
-    let told = |index: usize| {
+    let formatted = |index: usize| {
         let (instructions, whose) = bound_of(index)?;
         let need = standings[index].heap.as_ref()?;
         Some(format!(
@@ -106,7 +106,7 @@ fn paragraph(
             need.trace
         ))
     };
-    if let Some((take, words)) = take.and_then(|take| Some((take, told(take)?))) {
+    if let Some((take, words)) = take.and_then(|take| Some((take, formatted(take)?))) {
         let why = if is_default(&standings[take]) {
             format!(
                 "It is the default among the {candidates} allocators whose allocate and free have a proved bound and that served all {traces}."
@@ -123,7 +123,7 @@ fn paragraph(
             ("memory matters more than instructions", front.last()),
         ] {
             if let Some((index, words)) =
-                of.filter(|index| **index != take).and_then(|index| Some((*index, told(*index)?)))
+                of.filter(|index| **index != take).and_then(|index| Some((*index, formatted(*index)?)))
             {
                 let caution = memory_caution(&standings[index]);
                 sentences.push(format!("If {which}, {}: {words}.{caution}", standings[index].subject.name));
@@ -240,7 +240,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nobody_is_taken_where_nothing_is_known() {
+    fn nothing_is_recommended_without_figures() {
         let guide = guide(&overview(&[("best-fit", None, Some(1050))]));
         assert_eq!((guide.take, guide.headline.as_str()), (None, "No allocator with a bound served every trace."));
         assert!(super::guide(&overview(&[])).standings.is_empty());

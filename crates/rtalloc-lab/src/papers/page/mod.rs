@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_one_paper_tells_what_it_errs_in_if_it_does() {
+    fn a_page_of_one_paper_lists_its_errata() {
         let environments = [Environment::here(Clock::calibrate())];
         let page = of_one(&chapter("one"), &environments);
         assert!(page.contains(&measured(&environments[0])) && page.contains(version::TEXT));

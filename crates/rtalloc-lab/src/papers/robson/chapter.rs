@@ -91,7 +91,7 @@ fn worst(found: &Robson) -> Result<Section, PlotError> {
 
 /// Every adversary against every allocator, for one largest request.
 fn adversaries(found: &Robson) -> Section {
-    let n = told_of(found);
+    let n = table_request(found);
     let headings: Vec<String> = std::iter::once("allocator".into())
         .chain(Adversary::ALL.into_iter().map(|adversary| adversary.name().to_string()))
         .collect();
@@ -113,7 +113,7 @@ fn adversaries(found: &Robson) -> Section {
 
 /// The same in bytes.
 fn bytes(found: &Robson) -> Section {
-    let n = told_of(found);
+    let n = table_request(found);
     let headings = [
         "\nallocator",
         "unit\nB",
@@ -148,7 +148,7 @@ fn bytes(found: &Robson) -> Section {
 }
 
 /// The largest request of the table: 16 units, as in the section's trial, or the nearest value.
-fn told_of(found: &Robson) -> u64 {
+fn table_request(found: &Robson) -> u64 {
     found.sizes.iter().copied().min_by_key(|n| n.abs_diff(16)).unwrap_or(16)
 }
 

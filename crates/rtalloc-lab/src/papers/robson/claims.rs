@@ -95,7 +95,7 @@ fn exactly(found: &Robson) -> Option<Claim> {
     const NAMES: [&str; 4] = ["first-fit", "best-fit", "half-fit", "tlsf"];
     const SIZES: [u64; 3] = [16, 64, 256];
     let rows: Vec<&Row> = NAMES.iter().filter_map(|name| found.rows.iter().find(|row| row.subject == *name)).collect();
-    let told: Vec<&Need> =
+    let formatted: Vec<&Need> =
         rows.iter().flat_map(|row| SIZES.iter().filter_map(|n| row.need(Adversary::Powers, *n))).collect();
     let figures = rows.iter().map(|row| {
         let ratios: Vec<String> =
@@ -108,8 +108,8 @@ fn exactly(found: &Robson) -> Option<Claim> {
         claim:
             "first-fit, best-fit, half-fit and TLSF need exactly that, with n = 16, 64 and 256 (at most 1 % of M more)"
                 .into(),
-        confirmed: (told.len() == NAMES.len() * SIZES.len())
-            .then(|| told.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
+        confirmed: (formatted.len() == NAMES.len() * SIZES.len())
+            .then(|| formatted.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
         figures: format!("the bound {}; {}", law.join(", "), figures.collect::<Vec<_>>().join("; ")),
     })
 }
@@ -135,7 +135,7 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
             })
             .collect()
         };
-        let told = members.iter().filter_map(|row| {
+        let formatted = members.iter().filter_map(|row| {
             let (adversary, need, _) = judged(row).into_iter().max_by(|one, other| one.2.total_cmp(&other.2))?;
             let guaranteed = need.guaranteed().unwrap_or(0.0);
             Some(format!(
@@ -146,7 +146,7 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
                 need.n
             ))
         });
-        let told: Vec<String> = told.collect();
+        let formatted: Vec<String> = formatted.collect();
         let all: Vec<f64> = members.iter().flat_map(|row| judged(row)).map(|(.., share)| share).collect();
         Claim {
             claim: format!(
@@ -154,7 +154,7 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
                 members.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>().join(", ")
             ),
             confirmed: verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
-            figures: if told.is_empty() { "-".into() } else { format!("closest: {}", told.join("; ")) },
+            figures: if formatted.is_empty() { "-".into() } else { format!("closest: {}", formatted.join("; ")) },
         }
     };
     formulas.into_iter().map(claim).collect()
@@ -187,11 +187,11 @@ fn combs(found: &Robson) -> [Claim; 3] {
         let rows: Vec<&Row> = found.rows.iter().filter(|row| names.contains(&row.subject.as_str())).collect();
         let all: Vec<(&Row, &Need)> =
             rows.iter().flat_map(|row| sizes.iter().filter_map(|n| Some((*row, row.need(adversary, *n)?)))).collect();
-        let told = |(row, need): &(&Row, &Need)| {
+        let formatted = |(row, need): &(&Row, &Need)| {
             let used = need.ample_bytes as f64 / (need.m * need.unit_bytes) as f64;
             format!("{} with n = {}: {used:.2} M used, {:.2} M needed", row.subject, need.n, need.ratio())
         };
-        let figures: Vec<String> = all.iter().map(told).collect();
+        let figures: Vec<String> = all.iter().map(formatted).collect();
         let confirmed = (all.len() == names.len() * sizes.len()).then(|| all.iter().all(|(_, need)| confirmed(need)));
         (confirmed, if figures.is_empty() { "-".into() } else { figures.join("; ") })
     };
@@ -239,7 +239,7 @@ fn ranking(found: &Robson) -> Option<Claim> {
     let worst = |name: &str| Some(row(name)?.worst(N)?.1.ratio());
     let [best, tlsf, first, buddy, half] =
         ["best-fit", "tlsf", "first-fit-address", "binary-buddy", "half-fit"].map(worst);
-    let told = |value: Option<f64>| value.map_or_else(|| "-".into(), |value: f64| format!("{value:.2}"));
+    let formatted = |value: Option<f64>| value.map_or_else(|| "-".into(), |value: f64| format!("{value:.2}"));
     let least = best.zip(tlsf).map(|(best, tlsf)| best.min(tlsf));
     let most = [first, buddy].into_iter().try_fold(0.0, |most: f64, one| Some(most.max(one?)));
     found.sizes.contains(&N).then(|| Claim {
@@ -249,11 +249,11 @@ fn ranking(found: &Robson) -> Option<Claim> {
         confirmed: least.zip(most).map(|(least, most)| least > 2.0 * most),
         figures: format!(
             "best-fit {} M, TLSF {} M; first-fit in address order {} M, binary buddy {} M; half-fit {} M",
-            told(best),
-            told(tlsf),
-            told(first),
-            told(buddy),
-            told(half)
+            formatted(best),
+            formatted(tlsf),
+            formatted(first),
+            formatted(buddy),
+            formatted(half)
         ),
     })
 }

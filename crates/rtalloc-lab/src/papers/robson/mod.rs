@@ -10,11 +10,11 @@ use crate::analysis::Analysis;
 use crate::campaign::kept;
 use crate::campaign::store::Store;
 use crate::result::document::Schema;
-use measure::{Settings, cast};
+use measure::{Settings, selected};
 
 impl<'a> Paper<'a> for Settings {
     fn at(_: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
-        Ok(Self::of(scale, cast(&[])?))
+        Ok(Self::of(scale, selected(&[])?))
     }
 
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {

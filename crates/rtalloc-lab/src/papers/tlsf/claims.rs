@@ -322,16 +322,16 @@ impl Judge<'_> {
                     (are_whole && harder.is_some() || is_bound).then_some(true)
                 }
             };
-            let told = |value: Option<u64>| value.map_or_else(|| "-".into(), |value| value.to_string());
+            let formatted = |value: Option<u64>| value.map_or_else(|| "-".into(), |value| value.to_string());
             claim(
                 format!("section 6.1: its worst case of {name} is the worst (no other scenario or load executes more)"),
                 confirmed,
                 format!(
                     "{published} published; ours {}, by a harder recipe {}, under load {}, bound {}",
-                    told(paper),
-                    told(harder),
-                    told(observed),
-                    told(worst.and_then(|worst| worst.bound))
+                    formatted(paper),
+                    formatted(harder),
+                    formatted(observed),
+                    formatted(worst.and_then(|worst| worst.bound))
                 ),
             )
         };
@@ -353,7 +353,7 @@ fn of_bands(cells: &[Cell]) -> Vec<Claim> {
         let own = seen.iter().filter(|seen| seen.kind == kind && (seen.small || !small)).map(|seen| seen.instructions);
         Some((own.clone().min()?, own.max()?))
     };
-    let told =
+    let formatted =
         |range: Option<(u64, u64)>| range.map_or_else(|| "-".into(), |(least, most)| format!("{least} to {most}"));
     let (exact, last) = (range(Kind::Exact, true), range(Kind::ExactLast, true));
     let frees = [Kind::None, Kind::One, Kind::Two].map(|kind| range(kind, false));
@@ -366,13 +366,13 @@ fn of_bands(cells: &[Cell]) -> Vec<Claim> {
             "figure 6: malloc that takes a small block without a split costs more if the block was the last of its \
              list (more, but at most a tenth)",
             exact.zip(last).map(|(exact, last)| last.0 > exact.1 && last.1 as f64 <= 1.1 * exact.0 as f64),
-            format!("105 and 109 published; {} and {} ours", told(exact), told(last)),
+            format!("105 and 109 published; {} and {} ours", formatted(exact), formatted(last)),
         ),
         claim(
             "figure 6: free has separate bands for no, one and two free neighbours, each above the previous one \
              (minima and maxima; the first two do not overlap)",
             rising,
-            format!("90 to 96, 112 to 146, 143 to 190 published; {} ours", frees.map(told).join(", ")),
+            format!("90 to 96, 112 to 146, 143 to 190 published; {} ours", frees.map(formatted).join(", ")),
         ),
     ]
 }

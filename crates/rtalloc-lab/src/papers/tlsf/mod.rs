@@ -12,12 +12,12 @@ use crate::campaign::kept;
 use crate::campaign::store::Store;
 use crate::result::document::Schema;
 use crate::workload::Holding;
-use measure::{Experiments, cast};
+use measure::{Experiments, selected};
 use result::Settings;
 
 impl<'a> Paper<'a> for Experiments<'a> {
     fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
-        Self::new(analysis, Settings::of(scale, Holding::Fit, cast(&[])?))
+        Self::new(analysis, Settings::of(scale, Holding::Fit, selected(&[])?))
     }
 
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {

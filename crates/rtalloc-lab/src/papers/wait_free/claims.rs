@@ -37,7 +37,7 @@ fn pairs<'a>(found: &'a WaitFree, first: &str, second: &str) -> Option<Vec<(Case
         .collect()
 }
 
-fn told<'a>(
+fn formatted<'a>(
     pairs: &Option<Vec<(Case, &'a Figures, &'a Figures)>>,
     text: impl Fn(&'a Figures, &'a Figures) -> String,
 ) -> String {
@@ -79,7 +79,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
         format!(
             "published {}; ours {}",
             published(&|ours, other| format!("{:.2} against {:.2}", ours.cv, other.cv)),
-            told(&both, |ours, other| format!("{:.2} against {:.2}", ours.cv(), other.cv()))
+            formatted(&both, |ours, other| format!("{:.2} against {:.2}", ours.cv(), other.cv()))
         ),
     );
     claim(
@@ -88,7 +88,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
         format!(
             "published {}; ours {}",
             published(&|ours, other| format!("{:.1}", other.max / ours.max)),
-            told(&both, |ours, other| format!("{:.1}", other.ticks.max as f64 / ours.ticks.max.max(1) as f64))
+            formatted(&both, |ours, other| format!("{:.1}", other.ticks.max as f64 / ours.ticks.max.max(1) as f64))
         ),
     );
     claim(
@@ -100,7 +100,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
         format!(
             "published {}; ours {}",
             published(&|ours, other| format!("{:.2}", ours.median / other.median)),
-            told(&both, |ours, other| format!("{:.2}", ours.ticks.p50 as f64 / other.ticks.p50.max(1) as f64))
+            formatted(&both, |ours, other| format!("{:.2}", ours.ticks.p50 as f64 / other.ticks.p50.max(1) as f64))
         ),
     );
     let used = |name: &str, case: Case| figures(found, name, case)?.utilisation.map(|share| share.mean);

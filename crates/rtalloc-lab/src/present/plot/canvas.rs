@@ -76,7 +76,7 @@ pub enum Anchor {
 pub struct Canvas<'a> {
     backend: SVGBackend<'a>,
     /// Tooltips of positions, as elements.
-    told: String,
+    tips: String,
 }
 
 /// The tooltip values of a position: along x, along y.
@@ -95,13 +95,13 @@ pub fn sheet(
     draw: impl FnOnce(&mut Canvas<'_>) -> Result<(), PlotError>,
 ) -> Result<String, PlotError> {
     let mut svg = String::new();
-    let told = {
-        let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (width, height)), told: String::new() };
+    let tips = {
+        let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (width, height)), tips: String::new() };
         draw(&mut canvas)?;
         canvas.backend.present().map_err(refused)?;
-        canvas.told
+        canvas.tips
     };
-    Ok(finished(&svg, allocators, description).replacen("</svg>", &format!("{told}</svg>"), 1))
+    Ok(finished(&svg, allocators, description).replacen("</svg>", &format!("{tips}</svg>"), 1))
 }
 
 /// The same figure with allocator K renumbered to `places[K]`, for pages whose figures share the allocators.
@@ -275,7 +275,7 @@ impl Canvas<'_> {
             .collect();
         let (index, name) = whose;
         let [x, y] = axes;
-        self.told.push_str(
+        self.tips.push_str(
             &maud::html! { g class={ "v" (index) } data-name=(name) data-x=(x) data-y=(y) data-at=(at.join(";")) {} }
                 .into_string(),
         );
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_at_a_place_is_told_once_and_the_ends_are_kept() {
+    fn a_point_has_one_tooltip_and_the_ends_are_kept() {
         let svg = sheet(100, 50, 2, "values", |canvas| {
             let places = [((0, 0), 1.0, 0.25), ((3, 3), 2.0, 3.0), ((50, 3), 2.5, 1e6), ((52, 3), 7.0, 8.0)];
             canvas.tooltips((1, "a<b"), ["bytes", "ticks"], places);
@@ -460,8 +460,8 @@ mod tests {
             Ok(())
         })
         .expect("drawn");
-        let told = "<g class=\"v1\" data-name=\"a&lt;b\" data-x=\"bytes\" data-y=\"ticks\" \
+        let tips = "<g class=\"v1\" data-name=\"a&lt;b\" data-x=\"bytes\" data-y=\"ticks\" \
                     data-at=\"0 0 1 0.250;50 3 2.500 1000000;52 3 7 8\"></g></svg>";
-        assert!(svg.contains(told) && !svg.contains("nobody"), "{svg}");
+        assert!(svg.contains(tips) && !svg.contains("nobody"), "{svg}");
     }
 }

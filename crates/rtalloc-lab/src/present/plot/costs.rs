@@ -2,7 +2,7 @@
 //! and linear costs have the same slope for all allocators. Puaut's figure 4, measured.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
-use super::{Cast, WIDTH, shortened, spread};
+use super::{Selection, WIDTH, shortened, spread};
 use crate::number;
 use crate::result::costs::{Costs, OperationCosts};
 
@@ -25,11 +25,11 @@ type Curve<'a> = (usize, &'a OperationCosts);
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn costs(costs: &Costs, cast: Cast<'_>) -> Result<Option<String>, PlotError> {
+pub fn costs(costs: &Costs, selection: Selection<'_>) -> Result<Option<String>, PlotError> {
     let (Some(first), Some(last)) = (costs.heap_bytes.first(), costs.heap_bytes.last()) else { return Ok(None) };
     let mut panels: Vec<(&str, Vec<Curve<'_>>)> = Vec::new();
     for subject in &costs.subjects {
-        let known = cast.standings.iter().position(|standing| standing.subject.name == subject.subject.name);
+        let known = selection.standings.iter().position(|standing| standing.subject.name == subject.subject.name);
         let Some(index) = known else { continue };
         for operation in subject.operations.iter().filter(|operation| !operation.points.is_empty()) {
             match panels.iter_mut().find(|(name, _)| *name == operation.operation) {
@@ -55,13 +55,13 @@ pub fn costs(costs: &Costs, cast: Cast<'_>) -> Result<Option<String>, PlotError>
     let full = panels.len() as i32 * (HEAD + height + FOOT);
     let description = "Instructions of the worst case of every operation over the size of the heap";
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
-    let svg = sheet(WIDTH, full as u32, cast.standings.len(), description, |canvas| {
+    let svg = sheet(WIDTH, full as u32, selection.standings.len(), description, |canvas| {
         let mut top = HEAD;
         for (name, curves) in &panels {
             let y = Scale::logarithmic(range, (top + height, top));
             axes(canvas, costs, &x, &y, (top, top + height))?;
             canvas.text(&format!("{name}: instructions"), (LEFT, top - 15), Anchor::Left, 14, Ink::Text)?;
-            draw(canvas, cast, curves, &x, &y, (top, top + height))?;
+            draw(canvas, selection, curves, &x, &y, (top, top + height))?;
             top += height + FOOT + HEAD;
         }
         Ok(())
@@ -91,7 +91,7 @@ fn axes(
 
 fn draw(
     canvas: &mut Canvas<'_>,
-    cast: Cast<'_>,
+    selection: Selection<'_>,
     curves: &[Curve<'_>],
     x: &Scale,
     y: &Scale,
@@ -105,13 +105,13 @@ fn draw(
         curve.1.points.iter().map(|point| (x.at(point.heap_bytes as f64), y.at(point.instructions as f64))).collect()
     };
     for curve in &curves {
-        let style = &cast.styles[curve.0];
+        let style = &selection.styles[curve.0];
         canvas.line(at(curve), style.line_width, Ink::Allocator(curve.0))?;
         #[allow(clippy::cast_precision_loss)] // tooltip value
-        let told = at(curve).into_iter().zip(&curve.1.points);
-        let told = told.map(|(at, point)| (at, point.heap_bytes as f64, point.instructions as f64));
-        let name = &cast.standings[curve.0].subject.name;
-        canvas.tooltips((curve.0, name), ["bytes of heap", "instructions"], told);
+        let tips = at(curve).into_iter().zip(&curve.1.points);
+        let tips = tips.map(|(at, point)| (at, point.heap_bytes as f64, point.instructions as f64));
+        let name = &selection.standings[curve.0].subject.name;
+        canvas.tooltips((curve.0, name), ["bytes of heap", "instructions"], tips);
         for point in at(curve) {
             canvas.marker(point, 3, style.marker, true, Ink::Allocator(curve.0))?;
         }
@@ -121,8 +121,8 @@ fn draw(
     for ((curve, end), place) in curves.iter().zip(ends).zip(spread(&wanted, LABEL, top, bottom)) {
         let ink = Ink::Allocator(curve.0);
         canvas.edge((end.0 + 5, end.1), (RIGHT + 30, place), 1, ink)?;
-        canvas.marker((RIGHT + 37, place), 4, cast.styles[curve.0].marker, true, ink)?;
-        let name = shortened(&cast.standings[curve.0].subject.name, 20);
+        canvas.marker((RIGHT + 37, place), 4, selection.styles[curve.0].marker, true, ink)?;
+        let name = shortened(&selection.standings[curve.0].subject.name, 20);
         canvas.text(&name, (RIGHT + 46, place), Anchor::Left, 12, ink)?;
         #[allow(clippy::cast_precision_loss)] // drawn
         let count = number::compact(last(curve) as f64);

@@ -1,7 +1,7 @@
 //! Line charts with many points: panels stacked vertically, each with its own scales and with curve labels beside it.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
-use super::{Cast, WIDTH, shortened, spread};
+use super::{Selection, WIDTH, shortened, spread};
 use crate::number;
 
 const LEFT: i32 = 78;
@@ -49,7 +49,7 @@ pub const LIVE: &str = "live memory";
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn curves(panels: &[Panel], cast: Cast<'_>, description: &str) -> Result<Option<String>, PlotError> {
+pub fn curves(panels: &[Panel], selection: Selection<'_>, description: &str) -> Result<Option<String>, PlotError> {
     let shown: Vec<&Panel> =
         panels.iter().filter(|panel| panel.curves.iter().any(|(_, points)| !points.is_empty())).collect();
     if shown.is_empty() {
@@ -60,10 +60,10 @@ pub fn curves(panels: &[Panel], cast: Cast<'_>, description: &str) -> Result<Opt
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // a few panels
     let full = shown.len() as i32 * (HEAD + height + FOOT);
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
-    let svg = sheet(WIDTH, full as u32, cast.standings.len(), description, |canvas| {
+    let svg = sheet(WIDTH, full as u32, selection.standings.len(), description, |canvas| {
         let mut top = HEAD;
         for panel in shown {
-            one(canvas, cast, panel, (top, top + height))?;
+            one(canvas, selection, panel, (top, top + height))?;
             top += height + FOOT + HEAD;
         }
         Ok(())
@@ -82,7 +82,12 @@ fn scale(values: impl Iterator<Item = f64> + Clone, spacing: Spacing, pixels: (i
     }
 }
 
-fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i32, i32)) -> Result<(), PlotError> {
+fn one(
+    canvas: &mut Canvas<'_>,
+    selection: Selection<'_>,
+    panel: &Panel,
+    (top, bottom): (i32, i32),
+) -> Result<(), PlotError> {
     let points = || panel.curves.iter().flat_map(|(_, points)| points);
     let x = scale(points().map(|(x, _)| *x), panel.x.1, (LEFT, RIGHT));
     let y = scale(points().map(|(_, y)| *y), panel.y.1, (bottom, top));
@@ -90,7 +95,7 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
     canvas.text(&panel.y.0, (LEFT, top - 7), Anchor::Left, 11, Ink::Faint)?;
     for tick in y.ticks(30) {
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
-        canvas.text(&told(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
+        canvas.text(&formatted(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
     }
     // Integer quantities have no fractional ticks.
     let is_whole = points().all(|(x, _)| x.fract() == 0.0);
@@ -104,7 +109,7 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
     }
     canvas.text(&panel.x.0, ((LEFT + RIGHT) / 2, bottom + 32), Anchor::Middle, 13, Ink::Text)?;
     // Drawn first, below everything else.
-    for (_, points) in panel.curves.iter().filter(|(index, _)| cast.standings[*index].subject.family == LIVE) {
+    for (_, points) in panel.curves.iter().filter(|(index, _)| selection.standings[*index].subject.family == LIVE) {
         let mut shade = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
         let ends = shade.first().zip(shade.last()).map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
         shade.extend(ends.into_iter().flatten());
@@ -114,7 +119,7 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
     for (index, points) in &panel.curves {
         let Some(last) = points.last() else { continue };
         let line: Vec<(i32, i32)> = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
-        let (style, name) = (&cast.styles[*index], &cast.standings[*index].subject.name);
+        let (style, name) = (&selection.styles[*index], &selection.standings[*index].subject.name);
         if panel.marked {
             let every = (line.len() / 12).max(1);
             for place in line.iter().skip(every / 2).step_by(every) {
@@ -132,21 +137,21 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
     for ((index, end, value), place) in ends.iter().zip(spread(&wanted, LABEL, top, bottom)) {
         let ink = Ink::Allocator(*index);
         canvas.edge((end.0 + 4, end.1), (RIGHT + 26, place), 1, ink)?;
-        canvas.marker((RIGHT + 33, place), 4, cast.styles[*index].marker, true, ink)?;
+        canvas.marker((RIGHT + 33, place), 4, selection.styles[*index].marker, true, ink)?;
         canvas.text(
-            &shortened(&cast.standings[*index].subject.name, 16),
+            &shortened(&selection.standings[*index].subject.name, 16),
             (RIGHT + 42, place),
             Anchor::Left,
             12,
             ink,
         )?;
-        canvas.text(&told(*value), (996, place), Anchor::Right, 11, Ink::Faint)?;
+        canvas.text(&formatted(*value), (996, place), Anchor::Right, 11, Ink::Faint)?;
     }
     Ok(())
 }
 
 /// A value; a small non-integer has one decimal.
-fn told(value: f64) -> String {
+fn formatted(value: f64) -> String {
     if value.fract() == 0.0 { number::compact(value) } else { number::mean(value) }
 }
 

@@ -4,7 +4,7 @@
 //! remains visible: rare operations matter in real-time systems.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Tooltip, sheet};
-use super::{Cast, NAMES, ROW, WIDTH, row_middle, row_names, rows_height};
+use super::{NAMES, ROW, Selection, WIDTH, row_middle, row_names, rows_height};
 use crate::number;
 use crate::present::palette::Marker;
 use crate::present::summary;
@@ -61,17 +61,21 @@ pub struct Side<'a> {
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> Result<Option<String>, PlotError> {
+pub fn distributions(
+    result: &TraceResult,
+    selection: Selection<'_>,
+    measure: Measure,
+) -> Result<Option<String>, PlotError> {
     let both = |standing: &summary::Standing| {
         summary::cell_of(result, &standing.subject.name).and_then(|cell| measure.of(cell))
     };
     let side = |at: usize, operation: &str| Side {
         title: format!("{operation}, {}", measure.unit()),
-        rows: cast.standings.iter().map(|standing| both(standing).map(|both| both[at])).collect(),
+        rows: selection.standings.iter().map(|standing| both(standing).map(|both| both[at])).collect(),
         worst: Vec::new(),
     };
     let description = format!("Distribution of {} of allocate and free on {}", measure.unit(), result.trace.name);
-    drawn(&[side(0, "allocate"), side(1, "free")], measure, cast, &description)
+    drawn(&[side(0, "allocate"), side(1, "free")], measure, selection, &description)
 }
 
 /// Two panels of exact counts, each drawn up to its worst case; means are marked. `None` if no allocator has any.
@@ -79,14 +83,14 @@ pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> 
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn sides(sides: &[Side<'_>; 2], cast: Cast<'_>, description: &str) -> Result<Option<String>, PlotError> {
-    drawn(sides, Measure::Instructions, cast, description)
+pub fn sides(sides: &[Side<'_>; 2], selection: Selection<'_>, description: &str) -> Result<Option<String>, PlotError> {
+    drawn(sides, Measure::Instructions, selection, description)
 }
 
 fn drawn(
     sides: &[Side<'_>; 2],
     measure: Measure,
-    cast: Cast<'_>,
+    selection: Selection<'_>,
     description: &str,
 ) -> Result<Option<String>, PlotError> {
     let sampled = || {
@@ -109,12 +113,12 @@ fn drawn(
         * 1.1;
     #[allow(clippy::cast_precision_loss)] // its order of magnitude is drawn
     let decades = sampled().map(|distribution| distribution.count as f64).fold(10.0, f64::max).log10().ceil();
-    let bottom = TOP + rows_height(cast.standings.len());
+    let bottom = TOP + rows_height(selection.standings.len());
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)] // a sheet of positive size
-    let svg = sheet(WIDTH, (bottom + 40) as u32, cast.standings.len(), description, |canvas| {
+    let svg = sheet(WIDTH, (bottom + 40) as u32, selection.standings.len(), description, |canvas| {
         // Room on the right for half of the widest label, five digits.
         let panel = (WIDTH as i32 - NAMES - GAP - 24) / 2;
-        row_names(canvas, cast, TOP)?;
+        row_names(canvas, selection, TOP)?;
         for (number, side) in (0..).zip(sides) {
             let left = NAMES + number * (panel + GAP);
             let x = Scale::logarithmic((low, high), (left, left + panel));
@@ -122,7 +126,7 @@ fn drawn(
             for (index, distribution) in side.rows.iter().enumerate() {
                 let Some(distribution) = distribution.filter(|one| one.count > 0) else { continue };
                 row(canvas, &x, index, distribution, decades)?;
-                let name = &cast.standings[index].subject.name;
+                let name = &selection.standings[index].subject.name;
                 let axes = [measure.unit(), "% take at most that"];
                 canvas.tooltips((index, name), axes, quantiles(&x, index, distribution));
                 if let Some(worst) = side.worst.get(index).copied().flatten() {

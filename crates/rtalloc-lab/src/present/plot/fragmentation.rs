@@ -1,7 +1,7 @@
 //! Memory in excess of live memory, per allocator: fragmentation F, and the excess of the smallest heap over M.
 
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
-use super::{Cast, NAMES, WIDTH, row_middle, row_names, rows_height};
+use super::{NAMES, Selection, WIDTH, row_middle, row_names, rows_height};
 use crate::present::summary;
 use crate::result::schema::TraceResult;
 
@@ -15,10 +15,10 @@ const HIGHEST_PERCENT: f64 = 220.0;
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn fragmentation(result: &TraceResult, cast: Cast<'_>) -> Result<Option<String>, PlotError> {
+pub fn fragmentation(result: &TraceResult, selection: Selection<'_>) -> Result<Option<String>, PlotError> {
     #[allow(clippy::cast_precision_loss)] // per cent
     let peak = result.trace.peak_live_bytes.max(1) as f64;
-    let rows: Vec<Option<(f64, Option<f64>)>> = cast
+    let rows: Vec<Option<(f64, Option<f64>)>> = selection
         .standings
         .iter()
         .map(|standing| {
@@ -37,7 +37,7 @@ pub fn fragmentation(result: &TraceResult, cast: Cast<'_>) -> Result<Option<Stri
     let description = format!("Fragmentation F and smallest heap of every allocator on {}", result.trace.name);
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
     let svg = sheet(WIDTH, (bottom + 42) as u32, rows.len(), &description, |canvas| {
-        row_names(canvas, cast, TOP)?;
+        row_names(canvas, selection, TOP)?;
         for tick in x.ticks(60) {
             canvas.edge((x.at(tick), TOP), (x.at(tick), bottom), 1, Ink::Grid)?;
             canvas.text(&format!("{tick} %"), (x.at(tick), bottom + 13), Anchor::Middle, 11, Ink::Faint)?;
@@ -59,11 +59,11 @@ pub fn fragmentation(result: &TraceResult, cast: Cast<'_>) -> Result<Option<Stri
                 continue;
             };
             let ink = Ink::Allocator(index);
-            let shape = cast.styles[index].marker;
-            let told = heap.iter().map(|heap| ((x.at(*heap), middle), *f, *heap));
-            let told = std::iter::once(((x.at(*f), middle), *f, heap.unwrap_or(*f))).chain(told);
+            let shape = selection.styles[index].marker;
+            let tips = heap.iter().map(|heap| ((x.at(*heap), middle), *f, *heap));
+            let tips = std::iter::once(((x.at(*f), middle), *f, heap.unwrap_or(*f))).chain(tips);
             let axes = ["F in %", "smallest heap above M in %"];
-            canvas.tooltips((index, &cast.standings[index].subject.name), axes, told);
+            canvas.tooltips((index, &selection.standings[index].subject.name), axes, tips);
             if let Some(heap) = heap {
                 canvas.edge((x.at(*f), middle), (x.at(*heap), middle), 1, ink)?;
                 canvas.marker((x.at(*heap), middle), 5, shape, false, ink)?;

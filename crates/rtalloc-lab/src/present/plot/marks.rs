@@ -1,7 +1,7 @@
 //! Dot plots: one row per allocator with the published values above ours, and panels side by side on a common scale.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
-use super::{Cast, NAMES, WIDTH, row_middle, row_names, rows_height};
+use super::{NAMES, Selection, WIDTH, row_middle, row_names, rows_height};
 use crate::number;
 use crate::present::palette::Marker;
 
@@ -27,11 +27,16 @@ pub struct Panel {
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn marks(panels: &[Panel], marks: &[&str], cast: Cast<'_>, description: &str) -> Result<String, PlotError> {
+pub fn marks(
+    panels: &[Panel],
+    marks: &[&str],
+    selection: Selection<'_>,
+    description: &str,
+) -> Result<String, PlotError> {
     let values = || panels.iter().flat_map(|panel| panel.rows.iter().flatten().flatten().flatten()).copied();
     let low = values().filter(|value| *value > 0.0).fold(f64::MAX, f64::min).min(1.0) / 1.2;
     let high = values().fold(low * 10.0, f64::max) * 1.2;
-    let rows = cast.standings.len();
+    let rows = selection.standings.len();
     let bottom = TOP + rows_height(rows);
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
     let height = (bottom + FOOT) as u32;
@@ -40,7 +45,7 @@ pub fn marks(panels: &[Panel], marks: &[&str], cast: Cast<'_>, description: &str
         let count = panels.len().max(1) as i32;
         #[allow(clippy::cast_possible_wrap)] // a sheet
         let width = (WIDTH as i32 - NAMES - 24 - GAP * (count - 1)) / count;
-        row_names(canvas, cast, TOP)?;
+        row_names(canvas, selection, TOP)?;
         for (number, panel) in (0..).zip(panels) {
             let left = NAMES + number * (width + GAP);
             let x = Scale::logarithmic((low, high), (left, left + width));
@@ -54,10 +59,10 @@ pub fn marks(panels: &[Panel], marks: &[&str], cast: Cast<'_>, description: &str
             for (index, lanes) in panel.rows.iter().enumerate() {
                 if let [Some(published), Some(ours)] = lanes {
                     let y = row_middle(TOP, index) + LANE;
-                    let told =
+                    let tips =
                         ours.iter().zip(published).map(|(ours, published)| ((x.at(*ours), y), *ours, *published));
                     let axes = [&format!("{}, ours", panel.title), "paper"];
-                    canvas.tooltips((index, &cast.standings[index].subject.name), axes, told);
+                    canvas.tooltips((index, &selection.standings[index].subject.name), axes, tips);
                 }
                 for (values, is_ours) in
                     lanes.iter().zip([false, true]).filter_map(|(lane, ours)| Some((lane.as_ref()?, ours)))

@@ -1,7 +1,7 @@
 //! Memory over a trace: live memory, and the memory that each allocator used for it.
 
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
-use super::{Cast, WIDTH, shortened, spread};
+use super::{Selection, WIDTH, shortened, spread};
 use crate::number;
 use crate::present::{metric, summary};
 use crate::result::schema::{Curve, Outcome, TraceResult};
@@ -21,8 +21,8 @@ const POINTS: usize = 240;
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Result<Option<String>, PlotError> {
-    let mut curves: Vec<(usize, Vec<(u64, u64)>)> = cast
+pub fn memory(result: &TraceResult, selection: Selection<'_>, highest_share: f64) -> Result<Option<String>, PlotError> {
+    let mut curves: Vec<(usize, Vec<(u64, u64)>)> = selection
         .standings
         .iter()
         .enumerate()
@@ -53,7 +53,7 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Resul
     let at = |(index, bytes): &(u64, u64)| (x.at(*index as f64), y.at(*bytes as f64));
     let description = format!("Live and used memory over the operations of {}", result.trace.name);
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
-    let svg = sheet(WIDTH, (BOTTOM + 46) as u32, cast.standings.len(), &description, |canvas| {
+    let svg = sheet(WIDTH, (BOTTOM + 46) as u32, selection.standings.len(), &description, |canvas| {
         for tick in y.ticks_in(byte_unit(peak), 44) {
             canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes
@@ -69,10 +69,10 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Resul
         shade.push((shade.last().map_or(LEFT, |last| last.0), BOTTOM));
         canvas.area(shade, 1.0, Ink::Live)?;
         for (index, points) in curves.iter().rev() {
-            canvas.line(steps(points.iter().map(at)), cast.styles[*index].line_width, Ink::Allocator(*index))?;
+            canvas.line(steps(points.iter().map(at)), selection.styles[*index].line_width, Ink::Allocator(*index))?;
             #[allow(clippy::cast_precision_loss)] // tooltip value
-            let told = points.iter().map(|point| (at(point), point.0 as f64, point.1 as f64));
-            canvas.tooltips((*index, &cast.standings[*index].subject.name), ["operations", "bytes used"], told);
+            let tips = points.iter().map(|point| (at(point), point.0 as f64, point.1 as f64));
+            canvas.tooltips((*index, &selection.standings[*index].subject.name), ["operations", "bytes used"], tips);
         }
         canvas.edge((LEFT, BOTTOM), (RIGHT, BOTTOM), 1, Ink::Faint)?;
         let ends: Vec<(i32, i32)> = curves.iter().filter_map(|(_, points)| points.last().map(at)).collect();
@@ -81,8 +81,8 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Resul
         for (((index, points), end), place) in curves.iter().zip(ends).zip(places) {
             let ink = Ink::Allocator(*index);
             canvas.edge((end.0, end.1), (RIGHT + 26, place), 1, Ink::Grid)?;
-            canvas.marker((RIGHT + 34, place), 4, cast.styles[*index].marker, true, ink)?;
-            let name = shortened(&cast.standings[*index].subject.name, 15);
+            canvas.marker((RIGHT + 34, place), 4, selection.styles[*index].marker, true, ink)?;
+            let name = shortened(&selection.standings[*index].subject.name, 15);
             canvas.text(&name, (RIGHT + 44, place), Anchor::Left, 12, ink)?;
             let size = number::bytes(final_of(points));
             canvas.text(&size, (996, place), Anchor::Right, 11, Ink::Faint)?;

@@ -26,7 +26,7 @@ pub const WIDTH: u32 = 1000;
 
 /// Data about the whole run that every figure needs: the allocators and their styles.
 #[derive(Clone, Copy)]
-pub struct Cast<'a> {
+pub struct Selection<'a> {
     /// Every allocator in table order.
     pub standings: &'a [Standing],
     /// Their styles, by the same index.
@@ -47,8 +47,8 @@ const ROW: i32 = 24;
 const NAMES: i32 = 150;
 
 /// The row labels, each with its marker; `top` is the upper edge of the first row.
-fn row_names(canvas: &mut Canvas<'_>, cast: Cast<'_>, top: i32) -> Result<(), PlotError> {
-    for (index, (standing, style)) in cast.standings.iter().zip(cast.styles).enumerate() {
+fn row_names(canvas: &mut Canvas<'_>, selection: Selection<'_>, top: i32) -> Result<(), PlotError> {
+    for (index, (standing, style)) in selection.standings.iter().zip(selection.styles).enumerate() {
         let middle = row_middle(top, index);
         canvas.text(
             &shortened(&standing.subject.name, 19),

@@ -119,12 +119,12 @@ fn one(
     }
     canvas.text(&panel.x, ((left + right) / 2, bottom + 27), Anchor::Middle, 11, Ink::Text)?;
     let ink = Ink::Allocator(panel.index);
-    let told: Vec<(f64, f64)> = match &panel.shape {
+    let tips: Vec<(f64, f64)> = match &panel.shape {
         Shape::Bars(bars) => bars.iter().map(|(from, _, height)| (*from, *height)).collect(),
         Shape::Areas(areas) => stacked(areas).pop().unwrap_or_default(),
     };
-    let told = told.into_iter().map(|(along, height)| ((x.at(along), y.at(height)), along, height));
-    canvas.tooltips((panel.index, &panel.title), [&panel.x, &panel.y.0], told);
+    let tips = tips.into_iter().map(|(along, height)| ((x.at(along), y.at(height)), along, height));
+    canvas.tooltips((panel.index, &panel.title), [&panel.x, &panel.y.0], tips);
     match &panel.shape {
         Shape::Bars(bars) => {
             for (from, to, height) in bars.iter().filter(|(.., height)| *height > 0.0) {

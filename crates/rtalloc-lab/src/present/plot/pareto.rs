@@ -87,8 +87,8 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
                 canvas.ring(*at, 13, Ink::Chosen)?;
             }
             let worst_is = if worst.is_some() { field.worst } else { field.unknown.unwrap_or_default() };
-            let told = (*at, *ratio, worst.unwrap_or(0.0));
-            canvas.tooltips((*index, &standing.subject.name), ["heap / M", worst_is], [told]);
+            let tips = (*at, *ratio, worst.unwrap_or(0.0));
+            canvas.tooltips((*index, &standing.subject.name), ["heap / M", worst_is], [tips]);
         }
         labels(canvas, field, &points, &front)
     })?;

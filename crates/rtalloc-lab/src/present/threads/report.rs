@@ -5,7 +5,7 @@ use crate::number;
 use crate::present::page::{environment, figure, measured, page};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing, curves};
-use crate::present::plot::{Cast, PlotError};
+use crate::present::plot::{PlotError, Selection};
 use crate::present::shared_heaps::{RARITY, Sharer, rarity};
 use crate::present::summary::Standing;
 use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTrace};
@@ -21,10 +21,10 @@ pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
     let place = |name: &str| everybody.iter().position(|cell| cell.subject == name);
     let standings: Vec<Standing> = everybody.iter().map(|cell| standing(cell)).collect();
     let styles = palette::of(&standings);
-    let cast = Cast { standings: &standings, styles: &styles };
+    let selection = Selection { standings: &standings, styles: &styles };
     // Entries of one trace are grouped, ordered by number of threads.
     let groups: Vec<&[ThreadedTrace]> = run.traces.chunk_by(|one, other| one.trace.name == other.trace.name).collect();
-    let figures = groups.iter().map(|group| figures(group, cast)).collect::<Result<Vec<_>, _>>()?;
+    let figures = groups.iter().map(|group| figures(group, selection)).collect::<Result<Vec<_>, _>>()?;
     let body = html! {
         @for (index, (group, figures)) in groups.iter().zip(&figures).enumerate() {
             section id={ "trace-" (index) } {
@@ -68,7 +68,7 @@ fn standing(cell: &ThreadedCell) -> Standing {
 }
 
 /// One figure per kind of operation for all allocators except variants, and one for the variants.
-fn figures(group: &[ThreadedTrace], cast: Cast<'_>) -> Result<Vec<Markup>, PlotError> {
+fn figures(group: &[ThreadedTrace], selection: Selection<'_>) -> Result<Vec<Markup>, PlotError> {
     let kinds = operations(&Default::default()).map(|(name, _)| name);
     let is_option = |cell: &ThreadedCell| cell.option_of.is_some();
     let has_options =
@@ -77,7 +77,7 @@ fn figures(group: &[ThreadedTrace], cast: Cast<'_>) -> Result<Vec<Markup>, PlotE
     let mut add = |kind: usize, of: &str, wanted: &dyn Fn(&ThreadedCell) -> bool| -> Result<(), PlotError> {
         let panels: Vec<Panel> = group.iter().map(|trace| panel(trace, kind, wanted)).collect();
         let name = kinds[kind];
-        let svg = curves(&panels, cast, &format!("Duration of {name} on {}", group[0].trace.name))?;
+        let svg = curves(&panels, selection, &format!("Duration of {name} on {}", group[0].trace.name))?;
         drawn.push(figure(
             svg.as_deref(),
             &html! {

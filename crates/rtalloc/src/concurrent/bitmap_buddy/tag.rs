@@ -79,8 +79,8 @@ mod tests {
             assert!((0..8).all(|bit| order(byte ^ 1 << bit).is_none()), "{leaves}");
             if trimmed != 0 {
                 assert!(digits(floor) < leaves, "{leaves} leaves have room for their number");
-                let told: usize = (0..digits(floor)).map(|number| value(digit(leaves, number), number).unwrap()).sum();
-                assert_eq!(told, leaves);
+                let read: usize = (0..digits(floor)).map(|number| value(digit(leaves, number), number).unwrap()).sum();
+                assert_eq!(read, leaves);
                 for number in 0..digits(floor) {
                     assert!((0..8).all(|bit| value(digit(leaves, number) ^ 1 << bit, number).is_none()));
                     assert_eq!(order(digit(leaves, number)), None);

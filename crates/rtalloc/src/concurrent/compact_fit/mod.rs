@@ -235,7 +235,7 @@ struct Common<A: Atomics> {
 ///
 /// let mut memory = vec![0; 1 << 20];
 /// let heap: SharedCompactFit = SharedCompactFit::new(&mut memory, SharedCompactFitConfig::default())?;
-/// let mut mine = heap.claim(0).expect("nobody has it");
+/// let mut mine = heap.claim(0).expect("the slot is free");
 /// let handle = mine.allocate(100)?;
 /// heap.pin(handle)?.write(0, b"to whom it may concern")?;
 /// std::thread::scope(|scope| {

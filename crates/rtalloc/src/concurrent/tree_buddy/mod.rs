@@ -6,7 +6,7 @@
 //! is a contiguous run of nodes, the last of which is its root ("Wait-free DSA", 2010, sections 3.1 and 3.2):
 //!
 //! ```text
-//!               4                     counter c(n): at most the leaves |L(n)| below n that nobody has
+//!               4                     counter c(n): at most the leaves |L(n)| below n that are free
 //!        2             2              a request of height k takes S = 2^(k-1) leaves, 2^k - 1 nodes
 //!     1     1       1     1
 //!    1 0   0 1     0 1   1 0          Fig. 8: four blocks of one node; nothing of height 2 is left

@@ -6,7 +6,7 @@ use crate::papers::puaut::result::{Load, Puaut, charges, published_charges};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel as Curves, Spacing};
 use crate::present::plot::marks::{Panel, marks};
-use crate::present::plot::{Cast, PlotError, Side, sides};
+use crate::present::plot::{PlotError, Selection, Side, sides};
 use crate::present::summary::Standing;
 use crate::present::summary::named;
 
@@ -42,8 +42,8 @@ pub(super) fn distributions(found: &Puaut) -> Result<Option<Figure>, PlotError> 
     };
     let [decoder, model] = LOADS;
     let both = [side(Load::Decoder, decoder), side(Load::Model, model)];
-    let cast = Cast { standings: &standings, styles: &styles };
-    let svg = sides(&both, cast, "Puaut 2002, figure 1: distributions of the instructions of malloc")?;
+    let selection = Selection { standings: &standings, styles: &styles };
+    let svg = sides(&both, selection, "Puaut 2002, figure 1: distributions of the instructions of malloc")?;
     let caption = (
         "Figure 1: mean and worst-case malloc",
         "The height of a row is logarithmic in the share of mallocs. Circle: their mean. Bar: the observed maximum. \
@@ -75,8 +75,8 @@ pub(super) fn ratios(found: &Puaut) -> Result<Figure, PlotError> {
     let styles = palette::of(&standings);
     let panels = of_loads(found, |[mean, observed, scenario], _, _| vec![observed / mean, scenario / mean]);
     let names = ["most observed / mean", "scenario / mean"];
-    let cast = Cast { standings: &standings, styles: &styles };
-    let svg = marks(&panels, &names, cast, "Puaut 2002, figure 2: worst malloc over mean malloc")?;
+    let selection = Selection { standings: &standings, styles: &styles };
+    let svg = marks(&panels, &names, selection, "Puaut 2002, figure 2: worst malloc over mean malloc")?;
     let caption = (
         "Figure 2: worst malloc as a multiple of the mean",
         "The paper has separate panels for observed maximum and scenario.",
@@ -90,8 +90,9 @@ pub(super) fn shares(found: &Puaut) -> Result<Figure, PlotError> {
     let styles = palette::of(&standings);
     let panels = of_loads(found, |charges, load, published| of_gap(found, charges, load, published).to_vec());
     let names = ["mean", "most observed", "scenario"];
-    let cast = Cast { standings: &standings, styles: &styles };
-    let svg = marks(&panels, &names, cast, "Puaut 2002, figure 3: share of the time spent in malloc, in per cent")?;
+    let selection = Selection { standings: &standings, styles: &styles };
+    let svg =
+        marks(&panels, &names, selection, "Puaut 2002, figure 3: share of the time spent in malloc, in per cent")?;
     let caption =
         ("Figure 3: share of a program's time spent in malloc, in per cent", "By the cost assumed for each malloc.");
     Ok(figure("figure-3", caption, svg, standings))

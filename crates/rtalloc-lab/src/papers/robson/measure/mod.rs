@@ -41,7 +41,7 @@ pub struct Settings {
 /// # Errors
 ///
 /// If a name is unknown.
-pub fn cast(choice: &[String]) -> Result<Vec<&'static Subject>, SelectError> {
+pub fn selected(choice: &[String]) -> Result<Vec<&'static Subject>, SelectError> {
     let chosen = if choice.is_empty() { select(&["all"])? } else { select(choice)? };
     Ok(chosen.into_iter().filter(|subject| !subject.own_pages).collect())
 }

@@ -49,7 +49,7 @@ fn units_are_blocks_that_lie_side_by_side() {
 }
 
 #[test]
-fn robsons_program_needs_the_lower_bound_and_no_more_of_those_who_round_nothing() {
+fn allocators_that_round_nothing_need_exactly_the_lower_bound() {
     for name in ["first-fit", "first-fit-address", "best-fit", "half-fit", "tlsf"] {
         for n in [4, 16] {
             let need = need(question(name, Adversary::Powers, 128, n));
@@ -62,7 +62,7 @@ fn robsons_program_needs_the_lower_bound_and_no_more_of_those_who_round_nothing(
 /// Every adversary against every allocator with a guarantee.
 #[test]
 fn adversaries_stay_below_guarantees_and_make_smaller_heaps_fail() {
-    for subject in cast(&[]).expect("all") {
+    for subject in selected(&[]).expect("all") {
         let Some(guarantee) = subject.about.guarantee else { continue };
         let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
         for adversary in Adversary::ALL {
@@ -231,7 +231,7 @@ fn shrinking_in_place_voids_the_guarantees_by_powers_of_two() {
 /// and no two free blocks are adjacent.
 #[test]
 fn a_refusal_means_that_no_gap_is_large_enough() {
-    for subject in cast(&[]).expect("all") {
+    for subject in selected(&[]).expect("all") {
         let rounded: fn(usize) -> usize = match subject.about.guarantee {
             Some(Guarantee::AnyFit) => |units| units,
             Some(Guarantee::GoodFit(32)) => |units| units + units.div_ceil(32),
@@ -276,7 +276,8 @@ fn a_refusal_means_that_no_gap_is_large_enough() {
 
 #[test]
 fn claims_without_figures_are_neither_confirmed_nor_refuted() {
-    let settings = Settings { subjects: cast(&[]).expect("all"), m: 64, comb_m: 64, sizes: vec![4, 16, 32, 64, 256] };
+    let settings =
+        Settings { subjects: selected(&[]).expect("all"), m: 64, comb_m: 64, sizes: vec![4, 16, 32, 64, 256] };
     let nothing = |_| {
         let result = campaign::found(&Result::<Vec<Need>, &str>::Err("it did not run"));
         serde_json::from_value::<Result<Vec<Need>, String>>(result).expect("a result")
@@ -288,8 +289,8 @@ fn claims_without_figures_are_neither_confirmed_nor_refuted() {
 
 /// A missing result might have been a counterexample.
 #[test]
-fn who_did_not_run_makes_confirmation_impossible_and_not_refutation() {
-    let subjects = cast(&[]).expect("all");
+fn an_allocator_that_did_not_run_prevents_confirmation_but_not_refutation() {
+    let subjects = selected(&[]).expect("all");
     let settings = Settings { subjects, m: 1024, comb_m: 1024, sizes: vec![16] };
     let need = |needed_units: u64| Need {
         n: 16,
@@ -323,7 +324,7 @@ fn who_did_not_run_makes_confirmation_impossible_and_not_refutation() {
     let of = |claims: &[Claim], text: &str| -> Vec<Option<bool>> {
         claims.iter().filter(|claim| claim.claim.contains(text)).map(|claim| claim.confirmed).collect()
     };
-    let texts = ["nobody needs less", "none of these adversaries makes"];
+    let texts = ["no allocator needs less", "none of these adversaries makes"];
     for (text, units) in texts.into_iter().zip([1024, 8192]) {
         let (whole, partly) = (of(&judged(4000, false), text), of(&judged(4000, true), text));
         assert!(whole.iter().all(|confirmed| *confirmed == Some(true)), "{text}: {whole:?}");

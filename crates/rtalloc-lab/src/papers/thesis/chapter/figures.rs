@@ -7,7 +7,7 @@ use crate::papers::thesis::result::{CLASS_BYTES, Moment, OnTrace, Part, Row, The
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing};
 use crate::present::plot::multiples::{Multiple, Shape, multiples};
-use crate::present::plot::{Cast, Measure, PlotError, distributions, memory as drawn_memory};
+use crate::present::plot::{Measure, PlotError, Selection, distributions, memory as drawn_memory};
 use crate::present::summary::Standing;
 use crate::present::summary::named;
 use crate::result::schema::{Cell, Curve, Instructions, Outcome, Space, Time, TraceFacts, TraceResult};
@@ -76,7 +76,7 @@ pub(super) fn live(found: &Thesis) -> Result<Figure, PlotError> {
 }
 
 /// The allocators in the figures, in the thesis' order.
-fn cast() -> Vec<Standing> {
+fn selection() -> Vec<Standing> {
     ALLOCATORS.iter().map(|(there, here)| named(there, here)).collect()
 }
 
@@ -135,14 +135,14 @@ fn numbers(part: Part) -> Option<[&'static str; 4]> {
 
 /// Figures 20 to 23: distributions of ticks and of instructions.
 pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
-    let standings = cast();
+    let standings = selection();
     let styles = palette::of(&standings);
     let result = as_result(trace);
     let heading =
         numbers(trace.load.part).map_or_else(|| "Beyond the thesis".into(), |[times, ..]| format!("Figures {times}"));
     let mut figures = Vec::new();
     for (measure, unit) in [(Measure::Ticks, "ticks"), (Measure::Instructions, "instructions")] {
-        let drawn = distributions(&result, Cast { standings: &standings, styles: &styles }, measure)?;
+        let drawn = distributions(&result, Selection { standings: &standings, styles: &styles }, measure)?;
         figures.extend(drawn.map(|svg| {
             Figure {
             name: format!("time-{}-{unit}", trace.load.slug()),
@@ -162,11 +162,11 @@ pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
 /// Figures 24 to 33: used and live memory, overhead, and total waste; empty if the trace was not recorded.
 pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     let Some([_, used, overhead, waste]) = numbers(trace.load.part) else { return Ok(Vec::new()) };
-    let standings = cast();
+    let standings = selection();
     let styles = palette::of(&standings);
     let (name, slug) = (trace.load.name(), trace.load.slug());
     let mut figures = Vec::new();
-    let svg = drawn_memory(&as_result(trace), Cast { standings: &standings, styles: &styles }, HIGHEST_SHARE)?;
+    let svg = drawn_memory(&as_result(trace), Selection { standings: &standings, styles: &styles }, HIGHEST_SHARE)?;
     figures.extend(svg.map(|svg| Figure {
         name: format!("used-{slug}"),
         caption: (

@@ -109,12 +109,12 @@ fn space(part: Part, name: &str) -> Option<Space> {
     THESIS.space(part.table(), name)
 }
 
-fn told(value: Option<f64>, decimals: usize) -> String {
+fn formatted(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.decimals$}"))
 }
 
 fn percent(fraction: Option<f64>) -> String {
-    told(fraction.map(|fraction| 100.0 * fraction), 1)
+    formatted(fraction.map(|fraction| 100.0 * fraction), 1)
 }
 
 /// Maps each allocator to a number, which may be missing.
@@ -194,8 +194,8 @@ impl<'a> Judge<'a> {
                 let theirs = [FAST.iter().filter_map(|name| published(name)).max()]
                     .into_iter()
                     .chain(["bbuddy", "tlsf", "bframe"].map(published));
-                let theirs: Vec<String> = theirs.map(|value| told(value.map(|value| value as f64), 0)).collect();
-                let ours: Vec<String> = chain.iter().map(|value| told(*value, 1)).collect();
+                let theirs: Vec<String> = theirs.map(|value| formatted(value.map(|value| value as f64), 0)).collect();
+                let ours: Vec<String> = chain.iter().map(|value| formatted(*value, 1)).collect();
                 figures.push(format!(
                     "{} {operation} {} published, {} ours",
                     part.name(),
@@ -297,7 +297,7 @@ impl<'a> Judge<'a> {
             figures.push(format!(
                 "{}: tlsf {} % published; lowest of ours {} %",
                 part.name(),
-                told(published, 1),
+                formatted(published, 1),
                 named(ranking.as_ref(), |all| all - 2..all, 1)
             ));
         }
@@ -383,12 +383,12 @@ impl<'a> Judge<'a> {
         let figures = both.as_ref().map_or_else(
             || "-".into(),
             |both| {
-                let told: Vec<String> = ["bframe", "reaps"]
+                let formatted: Vec<String> = ["bframe", "reaps"]
                     .iter()
                     .zip(both)
                     .map(|(name, (real, synthetic))| format!("{name} {real:.1} % at least, {synthetic:.1} % at most"))
                     .collect();
-                format!("{} ours; bframe 99.8 and 36.5 %, reaps 117.4 and 21.2 % published", told.join("; "))
+                format!("{} ours; bframe 99.8 and 36.5 %, reaps 117.4 and 21.2 % published", formatted.join("; "))
             },
         );
         claim(
@@ -443,8 +443,8 @@ impl<'a> Judge<'a> {
             let of = |name: &str| trace.of(name).map(|ours| 100.0 * ours.cut.fragmentation);
             let both = of("bbuddy").zip(of("tlsf"));
             all = all.zip(both).map(|(all, (buddy, tlsf))| all && buddy > tlsf);
-            let told = both.map_or_else(|| "-".into(), |(buddy, tlsf)| format!("{buddy:.1} and {tlsf:.1}"));
-            figures.push(format!("{} {told}", trace.load.name()));
+            let formatted = both.map_or_else(|| "-".into(), |(buddy, tlsf)| format!("{buddy:.1} and {tlsf:.1}"));
+            figures.push(format!("{} {formatted}", trace.load.name()));
         }
         claim(
             "6.10: binary buddies have a higher F than TLSF in all cases (on every trace)",
@@ -574,8 +574,8 @@ impl<'a> Judge<'a> {
                 let of = |name: &str| trace.of(name).map(|ours| 100.0 * ours.prefix.fragmentation);
                 let both = of(base).zip(of(name));
                 changes.push(both.map(|(base, other)| other - base));
-                let told = both.map_or_else(|| "-".into(), |(base, other)| format!("{base:.1} to {other:.1}"));
-                figures.push(format!("{} {told}", trace.load.name()));
+                let formatted = both.map_or_else(|| "-".into(), |(base, other)| format!("{base:.1} to {other:.1}"));
+                figures.push(format!("{} {formatted}", trace.load.name()));
             }
             let changes: Option<Vec<f64>> = changes.into_iter().collect();
             let changes = changes.filter(|changes| !changes.is_empty());
@@ -606,7 +606,7 @@ fn of_65_bytes(sizes: &[Granted]) -> Claim {
     let bframe = sizes.iter().find(|granted| granted.name == "bframe");
     let worst = bframe.and_then(|granted| granted.worst(8));
     let least = bframe.and_then(|granted| granted.worst(1));
-    let told = |found: Option<(u64, u64)>| {
+    let formatted = |found: Option<(u64, u64)>| {
         found.map_or_else(
             || "-".into(),
             |(request, granted)| {
@@ -618,6 +618,6 @@ fn of_65_bytes(sizes: &[Granted]) -> Claim {
     claim(
         "5.7: of all requests, 65 bytes lose the largest share of bframe's block (of those from a quantum, 8 bytes, on)",
         worst.map(|(request, _)| request == 65),
-        format!("roughly 50 % published; {} ours; of all from 1 byte on {}", told(worst), told(least)),
+        format!("roughly 50 % published; {} ours; of all from 1 byte on {}", formatted(worst), formatted(least)),
     )
 }

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn control_structures_are_told_without_what_aligns_the_first_page() {
+    fn control_structures_exclude_the_padding_before_the_first_page() {
         let unpadded = |name: &str| unpadded(subject(name).expect("known"), 1 << 20).expect("heaps");
         for (name, most) in [("bframe", 512), ("reaps", 2048), ("regis1", 128), ("regis2", 1024)] {
             assert!((16..most).contains(&unpadded(name)), "{name}: {}", unpadded(name));

@@ -67,13 +67,13 @@ fn by_reading(found: &Tlsf) -> String {
         let each: Vec<String> = each.collect();
         (!each.is_empty()).then(|| format!("{}: {}", reading.name(), each.join(", ")))
     };
-    let told: Vec<String> = readings.filter_map(of).collect();
-    if told.is_empty() {
+    let formatted: Vec<String> = readings.filter_map(of).collect();
+    if formatted.is_empty() {
         return String::new();
     }
     let published: Vec<String> =
         ALLOCATORS.iter().map(|(name, _)| format!("{name} {:.1} %", TLSF.table_6[*name][0][0])).collect();
-    format!("Mean F in profile 1, published: {}; {}.", published.join(", "), told.join("; "))
+    format!("Mean F in profile 1, published: {}; {}.", published.join(", "), formatted.join("; "))
 }
 
 /// Requests per period, from table III.
@@ -101,6 +101,6 @@ fn worst(found: &Tlsf) -> String {
         let (paper, harder, bound) = (most(true)?, most(false)?, worst.bound?);
         Some(format!("{} {paper} in the paper's scenario, {harder} in ours, bound {bound}", worst.operation))
     };
-    let told: Vec<String> = worsts.into_iter().flatten().filter_map(of).collect();
-    if told.is_empty() { String::new() } else { format!("Our TLSF, in instructions: {}.", told.join("; ")) }
+    let formatted: Vec<String> = worsts.into_iter().flatten().filter_map(of).collect();
+    if formatted.is_empty() { String::new() } else { format!("Our TLSF, in instructions: {}.", formatted.join("; ")) }
 }

@@ -89,10 +89,10 @@ pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
                 for (x, y) in places {
                     canvas.bar((x - 1, y - 1), (x + 1, y + 1), 0.55, Ink::Allocator(index))?;
                 }
-                let told =
+                let formatted =
                     own().filter(|seen| seen.kind == kind).map(|seen| (seen.index as f64, seen.instructions as f64));
-                let told = told.map(|(along, value)| ((x.at(along), y.at(value)), along, value));
-                canvas.tooltips((index, kind.name()), [&format!("number of the {name}"), "instructions"], told);
+                let formatted = formatted.map(|(along, value)| ((x.at(along), y.at(value)), along, value));
+                canvas.tooltips((index, kind.name()), [&format!("number of the {name}"), "instructions"], formatted);
                 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // six kinds
                 let row = frame.top + 12 + 34 * (index as i32 % 3);
                 canvas.bar((RIGHT + 14, row - 5), (RIGHT + 24, row + 5), 1.0, Ink::Allocator(index))?;
@@ -129,8 +129,8 @@ pub(super) fn sizes(bins: &[(u64, f64)]) -> Result<Vec<Figure>, PlotError> {
             canvas.bar((from, y.at(*share)), (to.max(from + 1), frame.bottom), 0.85, Ink::Allocator(0))?;
         }
         let middle = |bin: u64| x.at((bin + SIZE_BIN_BYTES / 2) as f64);
-        let told = bins.iter().map(|(bin, share)| ((middle(*bin), y.at(*share)), *bin as f64, *share));
-        canvas.tooltips((0, "requests"), ["bytes, from", "of a thousand"], told);
+        let formatted = bins.iter().map(|(bin, share)| ((middle(*bin), y.at(*share)), *bin as f64, *share));
+        canvas.tooltips((0, "requests"), ["bytes, from", "of a thousand"], formatted);
         Ok(())
     })?;
     let sentences = "One peak for each task: sizes are Normal around its mean request.";
@@ -180,10 +180,10 @@ pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
                 let height = y.at(share(*samples)).min(frame.bottom - 1);
                 canvas.bar((from, height), (to, frame.bottom), 0.85, Ink::Allocator(index))?;
             }
-            let told = bins
+            let formatted = bins
                 .iter()
                 .map(|(bin, samples)| ((x.at(*bin as f64), y.at(share(*samples))), *bin as f64, share(*samples)));
-            canvas.tooltips((index, name), ["ticks, from", "% of mallocs"], told);
+            canvas.tooltips((index, name), ["ticks, from", "% of mallocs"], formatted);
             canvas.marker((RIGHT + 18, frame.top + 12), 4, styles[index].marker, true, Ink::Allocator(index))?;
             canvas.text(name, (RIGHT + 30, frame.top + 12), Anchor::Left, 12, Ink::Allocator(index))?;
             let beyond = own.histogram.iter().filter(|(value, _)| *value >= AXIS.1).map(|(_, samples)| samples).sum();

@@ -105,8 +105,8 @@ fn ratio(ours: f64, published: f64) -> String {
 
 fn dash(value: Option<u64>) -> String {
     const LONG: u64 = 100_000;
-    let told = |value| if value < LONG { number::grouped(value) } else { number::compact(value as f64) };
-    value.map_or_else(|| "-".into(), told)
+    let formatted = |value| if value < LONG { number::grouped(value) } else { number::compact(value as f64) };
+    value.map_or_else(|| "-".into(), formatted)
 }
 
 const WORST: [&str; 13] = [
@@ -174,7 +174,8 @@ fn bands(found: &Tlsf) -> Tabled {
             own().for_each(|seen| *counts.entry(seen.instructions).or_default() += 1);
             let mut most: Vec<(u64, u64)> = counts.iter().map(|(value, count)| (*value, *count)).collect();
             most.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
-            let told: Vec<String> = most.iter().take(TOLD).map(|(value, count)| format!("{value} ({count})")).collect();
+            let formatted: Vec<String> =
+                most.iter().take(TOLD).map(|(value, count)| format!("{value} ({count})")).collect();
             let more = if most.len() > TOLD { ", ..." } else { "" };
             let range = |least: Option<u64>, most: Option<u64>| match least.zip(most) {
                 Some((least, most)) if least == most => least.to_string(),
@@ -193,7 +194,7 @@ fn bands(found: &Tlsf) -> Tabled {
                     .zip(counts.keys().last())
                     .map_or_else(String::new, |(band, most)| ratio(*most as f64, band.range[1] as f64)),
                 number::grouped(own().count() as u64),
-                format!("{}{more}", told.join(", ")),
+                format!("{}{more}", formatted.join(", ")),
             ]);
         }
     }
@@ -346,8 +347,8 @@ fn times(found: &Tlsf) -> Tabled {
             own().fold((0.0, 0), |(seconds, mallocs), pool| (seconds + pool.seconds, mallocs + pool.mallocs));
         let million = 1e6 * seconds / mallocs as f64;
         let campaign = CAMPAIGN.0 as f64 * CAMPAIGN.1 as f64 * Profile::ALL.len() as f64 / 1e6 * million;
-        let told = |text: String| if mallocs == 0 { "-".into() } else { text };
-        vec![subject.clone(), told(format!("{million:.2} s")), told(format!("{:.1} min", campaign / 60.0))]
+        let formatted = |text: String| if mallocs == 0 { "-".into() } else { text };
+        vec![subject.clone(), formatted(format!("{million:.2} s")), formatted(format!("{:.1} min", campaign / 60.0))]
     });
     Tabled::new(&["allocator", "10^6 mallocs", "3 profiles x 100 sets x 10^6"], 1, rows)
 }
@@ -378,14 +379,14 @@ fn notes(found: &Tlsf) -> Vec<String> {
     ];
     for cell in &found.cells {
         if let Err(what) = &cell.found {
-            notes.push(format!("{}: {what}.", told(&cell.unit)));
+            notes.push(format!("{}: {what}.", formatted(&cell.unit)));
         }
     }
     notes
 }
 
 /// A unit as text.
-fn told(unit: &Unit) -> String {
+fn formatted(unit: &Unit) -> String {
     match unit {
         Unit::Run(load) => format!("{}, {}, set {}", load.subject, load.profile.name(), load.set),
         Unit::Time { load, .. } => format!("{}, {}, set {}, timed", load.subject, load.profile.name(), load.set),
@@ -473,7 +474,7 @@ mod tests {
             "half-fit P1 83.4 10.0 0.12 13.4 0.0 0.00 120.2 10.0 0.08 52.7 10.0 0.19".split(' ').collect::<Vec<_>>()
         );
         assert_eq!(
-            line(&text, "The means in the four variants", "half-fit"),
+            line(&text, "Means of the four variants", "half-fit"),
             ["half-fit", "P1", "40.0", "20.0", "30.0", "10.0"]
         );
         let readings = |name| line(&text, "by reading", name);

@@ -35,7 +35,7 @@ fn table(published: &BTreeMap<String, Vec<u64>>, ours: &BTreeMap<String, BTreeMa
     names.extend(ours.keys().map(String::as_str).filter(|name| !published.contains_key(*name) && *name != REST));
     names.push(REST);
     let rows = names.into_iter().map(|name| {
-        let told = |values: &mut dyn Iterator<Item = &u64>| -> String {
+        let formatted = |values: &mut dyn Iterator<Item = &u64>| -> String {
             let values: Vec<String> = values.map(u64::to_string).collect();
             match (values.first(), values.last()) {
                 (Some(least), Some(most)) if values.len() > VALUES => {
@@ -53,8 +53,8 @@ fn table(published: &BTreeMap<String, Vec<u64>>, ours: &BTreeMap<String, BTreeMa
         let share = 100.0 * operations as f64 / most.max(1) as f64;
         vec![
             name.to_string(),
-            told(&mut published.get(name).into_iter().flatten()),
-            told(&mut counts.keys()),
+            formatted(&mut published.get(name).into_iter().flatten()),
+            formatted(&mut counts.keys()),
             mean,
             format!("{} ({share:.0} %)", number::grouped(operations)),
         ]

@@ -56,7 +56,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// # Errors
 ///
 /// [`SelectError`].
-pub fn cast(choice: &[String]) -> Result<Vec<String>, SelectError> {
+pub fn selected(choice: &[String]) -> Result<Vec<String>, SelectError> {
     let chosen: Vec<&Subject> = if choice.is_empty() { select(&OTHERS)? } else { select(choice)? };
     let paper = published::ALLOCATORS.map(|(_, name)| name);
     let others = chosen.iter().map(|subject| subject.name).filter(|name| !paper.contains(name));
@@ -230,11 +230,11 @@ mod tests {
 
     #[test]
     fn the_papers_allocators_are_always_there_and_first() {
-        let cast = |choice: &[&str]| {
-            cast(&choice.iter().map(|name| (*name).into()).collect::<Vec<String>>()).expect("known names")
+        let selected = |choice: &[&str]| {
+            selected(&choice.iter().map(|name| (*name).into()).collect::<Vec<String>>()).expect("known names")
         };
-        assert_eq!(cast(&["talc", "tlsf"]), ["binary-buddy", "dlmalloc", "half-fit", "tlsf", "talc"]);
-        assert_eq!(cast(&[]).len(), 4 + OTHERS.len());
+        assert_eq!(selected(&["talc", "tlsf"]), ["binary-buddy", "dlmalloc", "half-fit", "tlsf", "talc"]);
+        assert_eq!(selected(&[]).len(), 4 + OTHERS.len());
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
             others: vec![Holding::Literal],
             replicas: 3,
             pool_bytes: POOL_BYTES,
-            subjects: cast(&["first-fit".into()]).expect("known names"),
+            subjects: selected(&["first-fit".into()]).expect("known names"),
         };
         let units = units(&settings);
         let of = |test: &dyn Fn(&Unit) -> bool| units.iter().filter(|unit| test(unit)).count();

@@ -6,7 +6,7 @@ use crate::papers::chapter::Figure;
 use crate::papers::wait_free::result::{Case, Facts, Load, WaitFree};
 use crate::present::palette::{self, Style};
 use crate::present::plot::curves::{Panel, Spacing, curves};
-use crate::present::plot::{Cast, PlotError};
+use crate::present::plot::{PlotError, Selection};
 use crate::present::shared_heaps::{RARITY, Sharer, rarity};
 use crate::present::summary::Standing;
 
@@ -36,13 +36,13 @@ fn everybody(found: &WaitFree) -> (Vec<Standing>, Vec<Style>) {
 /// One figure per case, one for the variants, one for throughput, and one for memory.
 pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     let (standings, styles) = everybody(found);
-    let cast = Cast { standings: &standings, styles: &styles };
+    let selection = Selection { standings: &standings, styles: &styles };
     const RARE: &str = "Each point: one in this many operations takes at least this long. Typical durations are at the \
                         left, the longest observed at the right, which on a shared machine includes disturbances by \
                         other programs. The curve of a bounded allocator is flat. Both axes are logarithmic.";
     let mut drawn = Vec::new();
     let mut add = |name: &str, panels: &[Panel], description: &str, sentences: &str| -> Result<(), PlotError> {
-        let svg = curves(panels, cast, description)?;
+        let svg = curves(panels, selection, description)?;
         let caption = (format!("{description}."), sentences.to_string());
         drawn.extend(svg.map(|svg| Figure { name: name.into(), caption, svg, standings: standings.clone() }));
         Ok(())

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_over_remote_frees_and_does_not_grow_under_a_lock() {
+    fn memory_over_remote_frees_does_not_grow_under_a_lock() {
         let crew = Crew::without_priority();
         let memory = memory(one("tlsf-mutex").expect("ours"), &crew, &plan()).expect("measured");
         assert_eq!(memory.points.len(), 200);

@@ -47,8 +47,8 @@ fn each(steps: Steps) -> [u64; 3] {
 }
 
 /// Counts the steps of a subject that reports them.
-pub(super) fn measure(subject: &SharedSubject, told: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Stepped {
-    Stepped { subject: subject.name.into(), rows: rows(told, crew, plan) }
+pub(super) fn measure(subject: &SharedSubject, counted: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Stepped {
+    Stepped { subject: subject.name.into(), rows: rows(counted, crew, plan) }
 }
 
 fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec<StepRow>, String> {

@@ -357,9 +357,9 @@ impl Stage<'_> {
                 let timed = |()| cases::timed(subject, crew, case, threads, &cases(clock, repetitions));
                 campaign::found(&ready(crew, subject).and_then(timed))
             }
-            Work::Steps(subject, told) => {
+            Work::Steps(subject, counting) => {
                 let nothing = Clock { overhead_ticks: 0, ..clock };
-                campaign::found(&counted::measure(subject, told, crew, &cases(nothing, 1)))
+                campaign::found(&counted::measure(subject, counting, crew, &cases(nothing, 1)))
             }
             Work::Local => campaign::found(&concurrent::local(ARENAS, crew, clock, &plan(settings.limit))),
             Work::Scaling(subject) => campaign::found(&match ready(crew, subject) {
@@ -386,7 +386,7 @@ fn ready(crew: &Crew, subject: &'static SharedSubject) -> Result<(), String> {
 
 /// Adds a result.
 fn note(found: &mut WaitFree, work: Work, result: Value) -> serde_json::Result<()> {
-    fn told<T: DeserializeOwned>(result: Value) -> serde_json::Result<T> {
+    fn parsed<T: DeserializeOwned>(result: Value) -> serde_json::Result<T> {
         serde_json::from_value::<Noted<T>>(result).map(|noted| noted.found)
     }
     match work {
@@ -394,12 +394,12 @@ fn note(found: &mut WaitFree, work: Work, result: Value) -> serde_json::Result<(
             subject: subject.name.into(),
             case,
             threads: threads as u32,
-            outcome: told(result)?,
+            outcome: parsed(result)?,
         }),
-        Work::Steps(..) => found.steps.push(told(result)?),
-        Work::Local => found.local = Some(told(result)?),
-        Work::Scaling(_) => found.scaling.push(told(result)?),
-        Work::Drift(_) => found.drift.push(told(result)?),
+        Work::Steps(..) => found.steps.push(parsed(result)?),
+        Work::Local => found.local = Some(parsed(result)?),
+        Work::Scaling(_) => found.scaling.push(parsed(result)?),
+        Work::Drift(_) => found.drift.push(parsed(result)?),
     }
     Ok(())
 }
