@@ -47,7 +47,8 @@ impl Unpacked {
         self.add(|file| {
             file.write_all(content).with_context(|| {
                 format!(
-                    "cannot write the shipped trace {name} to a temporary file; set TMPDIR to a directory with room"
+                    "cannot write the shipped trace {name} to a temporary file; set TMPDIR to a directory with free \
+                     space"
                 )
             })
         })?;

@@ -84,7 +84,7 @@ pub fn found(what: &impl Serialize) -> Value {
 /// A task that the store has no result of, or a store that cannot be read.
 pub fn kept(experiment: &dyn Tasks, store: &Store) -> anyhow::Result<Vec<Kept>> {
     let kept = |task: &Task| -> anyhow::Result<Kept> {
-        store.get(&task.key)?.with_context(|| format!("no result of {:?}; perform the rest of the campaign", task.key))
+        store.get(&task.key)?.with_context(|| format!("no result of {:?}; run the rest of the campaign", task.key))
     };
     experiment.tasks().iter().map(kept).collect()
 }
@@ -239,7 +239,7 @@ mod tests {
         }
 
         fn died(&self, number: usize, what: &str) -> Option<Value> {
-            assert!(what.contains("SIGABRT") || what.contains("not done within"), "{what}");
+            assert!(what.contains("SIGABRT") || what.contains("not finished within"), "{what}");
             number.is_multiple_of(2).then(|| found(&1000))
         }
     }
@@ -300,7 +300,7 @@ mod tests {
         };
         let limit = Some(Duration::from_secs(1));
         for (ends, limit, why) in
-            [(killed as fn(), None, "SIGKILL"), (hangs, limit, "not done within"), (blocks, limit, "blocked")]
+            [(killed as fn(), None, "SIGKILL"), (hangs, limit, "not finished within"), (blocks, limit, "blocked")]
         {
             let (outcome, kept) = run(ends, 4, limit);
             let error = outcome.expect_err("a task has no result");

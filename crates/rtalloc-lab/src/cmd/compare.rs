@@ -242,7 +242,9 @@ impl Traces {
         self.unpacked.add(|file| {
             let mut writer = Writer::new(BufWriter::new(file), &model.meta(SEED))?;
             model.generate(SEED, &mut writer)?;
-            writer.finish().context("cannot write it to a temporary file; set TMPDIR to a directory with room")?;
+            writer
+                .finish()
+                .context("cannot write it to a temporary file; set TMPDIR to a directory with free space")?;
             Ok(())
         })
     }

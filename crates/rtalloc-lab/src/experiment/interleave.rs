@@ -293,7 +293,7 @@ impl Execution {
         verify(&mut heap);
         let left = heap.largest_allocatable();
         if left != room {
-            world::fault(|| format!("everything was freed, and the largest block is {left} bytes where it was {room}"));
+            world::fault(|| format!("all blocks were freed, but the largest block has {left} bytes instead of {room}"));
         }
     }
 }

@@ -137,7 +137,7 @@ impl Reproduced {
 
 /// A directory for the traces of an experiment.
 fn folder() -> anyhow::Result<tempfile::TempDir> {
-    tempfile::tempdir().context("cannot create a folder for traces; set TMPDIR to a directory with room")
+    tempfile::tempdir().context("cannot create a folder for traces; set TMPDIR to a directory with free space")
 }
 
 #[cfg(test)]

@@ -63,8 +63,9 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
         if !subject.heap_bytes.is_empty() {
             let heaps: Vec<String> = subject.heap_bytes.iter().map(|bytes| number::bytes(*bytes)).collect();
             let note = format!(
-                "measured in heaps of {}, new and worn: one number where all are equal. -: did not happen, or no bound. A page of one \
-                 page-block is never worth a move; where objects lie in pieces, frees are not formatted apart, since nothing is seen to move.",
+                "measured in heaps of {}, fresh and used: one number if all are equal. -: did not occur, or no \
+                 bound. An object of a page with one page-block is never moved. The two kinds of free are not \
+                 distinguished if objects consist of pieces, because no move is visible.",
                 heaps.join(" and ")
             );
             let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
@@ -226,16 +227,16 @@ pub fn assumptions(assumed: BTreeSet<Assumption>) -> Option<String> {
 fn declines(study: &Study) -> Vec<String> {
     let mut notes = Vec::new();
     for subject in &study.subjects {
-        let mut formatted: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut declined: Vec<(&str, Vec<&str>)> = Vec::new();
         for operation in &subject.operations {
             if let Answer::Declined { why, .. } = &operation.answer {
-                match formatted.iter_mut().find(|(known, _)| known == why) {
+                match declined.iter_mut().find(|(known, _)| known == why) {
                     Some((_, operations)) => operations.push(&operation.operation),
-                    None => formatted.push((why, vec![&operation.operation])),
+                    None => declined.push((why, vec![&operation.operation])),
                 }
             }
         }
-        for (why, operations) in formatted {
+        for (why, operations) in declined {
             notes.push(format!("No bound for {} {}: {why}.", subject.subject, operations.join(", ")));
         }
     }
@@ -317,7 +318,7 @@ fn reasons(bounded: &Bounded) -> String {
         };
         let _ = writeln!(
             text,
-            "  {} from {:#x} ({}) on, not executed by the operation nearest to this path: {why}",
+            "  {} from {:#x} ({}) on, not executed by the operation closest to this path: {why}",
             number::counted(instructions, "instruction"),
             step.address,
             step.source

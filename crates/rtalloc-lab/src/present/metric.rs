@@ -276,10 +276,10 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
         Outcome::Failures { failed, first, beyond_reach } => {
             let others = match failed - beyond_reach {
                 0 => String::new(),
-                others => format!(" {} failed for want of room;", number::counted(others, "other")),
+                others => format!(" {} failed for lack of memory;", number::counted(others, "other")),
             };
             Some(format!(
-                "serves {}: {} ({}) were refused, the first at {};{others} the figures are of the rest, and no heap \
+                "serves {}: {} ({}) were refused, the first at {};{others} the figures cover the others, and no heap \
                  serves the whole trace.",
                 reach_in_words(cell),
                 number::counted(*beyond_reach, "request"),
@@ -288,7 +288,7 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
             ))
         }
         Outcome::TimedOut { at } => Some(format!(
-            "stopped by the limit of processor time at {}; its figures are of the operations before.",
+            "stopped by the limit of processor time at {}; its figures cover the operations before that.",
             place(*at)
         )),
         Outcome::NotMeasured { what } => Some(format!("not measured: {what}; nothing is known about the allocator.")),
@@ -337,7 +337,7 @@ mod tests {
         );
         let (word, _, sentence) = formatted(4203, 4200);
         assert_eq!(word, "4203 failed");
-        assert!(sentence.contains("3 others failed for want of room"), "{sentence}");
+        assert!(sentence.contains("3 others failed for lack of memory"), "{sentence}");
         let (word, heap, sentence) = formatted(3, 0);
         assert_eq!((word.as_str(), heap.as_str()), ("3 failed", "-"));
         assert!(sentence.starts_with("3 allocations failed"), "{sentence}");

@@ -146,7 +146,7 @@ fn happened(standing: &Standing) -> Markup {
         } @else if standing.only_beyond_reach {
             td.left.what data-v="small" {
                 @match standing.subject.largest_request_bytes {
-                    Some(limit) => { "serves requests up to " (number::bytes(limit)) " alone" }
+                    Some(limit) => { "serves only requests up to " (number::bytes(limit)) }
                     None => { "does not serve every alignment" }
                 }
             }

@@ -35,9 +35,9 @@ pub enum Obstacle {
     },
     /// Nothing in the file explains it.
     #[error(
-        "{} did not load the recorder; possible reasons: the temporary directory forbids execution (mounted noexec: name \
-         another one by --log-directory), or the program is started by another one that clears the environment or has more \
-         rights than its caller (record the program itself)", .0.display()
+        "{} did not load the recorder; possible reasons: the temporary directory forbids execution (mounted noexec: \
+         choose another one with --log-directory), or the program is started by another one that clears the \
+         environment or has more rights than its caller (record the program itself)", .0.display()
     )]
     Unknown(PathBuf),
 }

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A temporary file could not be created.
-    #[error("cannot {action} {}; name a directory with room by --log-directory", path.display())]
+    #[error("cannot {action} {}; choose a directory with free space with --log-directory", path.display())]
     Temporary {
         /// The attempted action.
         action: &'static str,

@@ -38,8 +38,8 @@ pub enum RecoverError {
     },
     /// No ring at all.
     #[error(
-        "no flight recorder in these {bytes} bytes; dump the whole region of a heap that is a `Traced` one, or what its \
-         `ring` returns, or make a core file with the memory that holds the heap"
+        "no flight recorder in these {bytes} bytes; dump the whole region of a `Traced` heap, or the bytes that its \
+         `ring` returns, or a core file that contains the heap's memory"
     )]
     Nothing {
         /// Length of the dump.
@@ -66,8 +66,8 @@ pub enum RecoverError {
     },
     /// The heap's first operations are gone.
     #[error(
-        "the ring does not begin with the heap's first operation ({}), so the heap that it began with is not known and addresses \
-         cannot be compared; give the recorder more records, or replay the trace that --output makes without them",
+        "the ring does not begin with the heap's first operation ({}), so the heap's initial state is unknown and \
+         addresses cannot be compared; configure more records, or replay the trace written by --output",
         missing(*.overwritten, *.damaged)
     )]
     Incomplete {
@@ -78,8 +78,8 @@ pub enum RecoverError {
     },
     /// Another kind of machine.
     #[error(
-        "it was recorded on a {bits}-bit machine, where blocks are laid out in another way than on this 64-bit one: addresses cannot be \
-         compared here; --output makes a trace of it that every allocator replays"
+        "it was recorded on a {bits}-bit machine, where the layout of blocks differs from this 64-bit machine: \
+         addresses cannot be compared here; --output writes a trace that every allocator can replay"
     )]
     OtherMachine {
         /// Bits of a machine word on that machine.
@@ -87,8 +87,8 @@ pub enum RecoverError {
     },
     /// The laboratory does not have the allocator.
     #[error(
-        "the laboratory has no allocator {name:?}; `rtalloc allocators` lists those it has. Where other adapters are in use, put the \
-         recorder directly around the heap. --output makes a trace nevertheless"
+        "the laboratory has no allocator {name:?}; `rtalloc allocators` lists its allocators. If other adapters are in \
+         use, put the recorder directly around the heap. --output writes a trace nevertheless"
     )]
     UnknownAllocator {
         /// The name in the ring.
@@ -96,9 +96,9 @@ pub enum RecoverError {
     },
     /// The laboratory has the allocator, but not this kind of heap.
     #[error(
-        "the heap of {length} bytes does not begin as the laboratory's {name} does: it was made by another version, with other \
-         types or another configuration than the default, or is wrapped by another adapter (put the recorder directly around the heap). \
-         --output makes a trace all the same"
+        "the heap of {length} bytes does not begin like the laboratory's {name}: another version created it, it has \
+         other types or a non-default configuration, or another adapter wraps it (put the recorder directly around the \
+         heap). --output writes a trace nevertheless"
     )]
     OtherHeap {
         /// The name in the ring.
@@ -107,7 +107,7 @@ pub enum RecoverError {
         length: u64,
     },
     /// No memory for the replay.
-    #[error("cannot map {bytes} bytes to replay in")]
+    #[error("cannot map {bytes} bytes for the replay")]
     Memory {
         /// The number of bytes.
         bytes: u64,

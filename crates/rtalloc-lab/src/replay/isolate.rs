@@ -134,7 +134,7 @@ impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Crashed { what, .. } => f.write_str(what),
-            Self::Hung { limit, .. } => write!(f, "not done within {} s of processor time", limit.as_secs_f64()),
+            Self::Hung { limit, .. } => write!(f, "not finished within {} s of processor time", limit.as_secs_f64()),
             Self::Blocked { at, asleep } => {
                 write!(f, "blocked in operation {at}: all threads slept for {} s", asleep.as_secs_f64())
             }

@@ -17,7 +17,7 @@
 //! at all it keeps the free one. If it has a higher one, as a heap with more slots allows, it borrows the free one for
 //! the operation: its own may be in use at that moment, inside an operation of the other heap. If no number is free it
 //! uses the last slot, which all such threads share under a lock: a global allocator that refuses ends the program, so
-//! no request is refused for want of a number. The lock is not fair ([`BackoffLock`]), so the wait has no bound.
+//! no request is refused because no number is free. The lock is not fair ([`BackoffLock`]), so the wait has no bound.
 //! [`ThreadSlots::overflow_operations`] counts the operations that shared the slot for this reason, not those that took
 //! the lock because their slot was full. A thread that has released its number (in later thread-local destructors)
 //! shares too.

@@ -75,7 +75,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let shard = arguments.shard.unwrap_or(Shard::WHOLE);
     perform(&experiments, shard, &mut store)?;
     if arguments.shard.is_some() {
-        print(&format!("slice {shard} is performed; `rtalloc merge` joins the stores of all slices\n"))
+        print(&format!("slice {shard} is complete; join the stores of all slices with `rtalloc merge`\n"))
             .context("standard output")?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -101,7 +101,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
                 }
                 self.unpin(guard);
             }
-            Err(error) => world::fault(|| format!("a new object of {size} bytes is not to be pinned: {error}")),
+            Err(error) => world::fault(|| format!("a new object of {size} bytes could not be pinned: {error}")),
         }
         Some(handle)
     }
@@ -139,7 +139,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         match self.pin(handle) {
             Ok(guard) => {
                 if !Self::is_whole(&guard, Some(content(handle))) {
-                    world::fault(|| format!("an object of {} bytes is not what it was", guard.size_bytes()));
+                    world::fault(|| format!("an object of {} bytes has changed", guard.size_bytes()));
                 }
                 self.pinned = Some(ManuallyDrop::new(guard));
             }

@@ -181,7 +181,7 @@ fn happened(standing: &Standing) -> String {
     let limit = standing.subject.largest_request_bytes.filter(|_| standing.only_beyond_reach);
     match (standing.own_pages, limit, standing.troubles.as_slice()) {
         (true, ..) => "takes pages from the system".into(),
-        (_, Some(limit), _) => format!("serves requests up to {} alone", number::bytes(limit)),
+        (_, Some(limit), _) => format!("serves only requests up to {}", number::bytes(limit)),
         (_, None, []) => "served every trace".into(),
         (_, None, troubles) => {
             troubles.iter().map(|(trace, what)| format!("{trace}: {what}")).collect::<Vec<_>>().join("; ")

@@ -95,7 +95,7 @@ fn exactly(found: &Robson) -> Option<Claim> {
     const NAMES: [&str; 4] = ["first-fit", "best-fit", "half-fit", "tlsf"];
     const SIZES: [u64; 3] = [16, 64, 256];
     let rows: Vec<&Row> = NAMES.iter().filter_map(|name| found.rows.iter().find(|row| row.subject == *name)).collect();
-    let formatted: Vec<&Need> =
+    let known: Vec<&Need> =
         rows.iter().flat_map(|row| SIZES.iter().filter_map(|n| row.need(Adversary::Powers, *n))).collect();
     let figures = rows.iter().map(|row| {
         let ratios: Vec<String> =
@@ -108,8 +108,8 @@ fn exactly(found: &Robson) -> Option<Claim> {
         claim:
             "first-fit, best-fit, half-fit and TLSF need exactly that, with n = 16, 64 and 256 (at most 1 % of M more)"
                 .into(),
-        confirmed: (formatted.len() == NAMES.len() * SIZES.len())
-            .then(|| formatted.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
+        confirmed: (known.len() == NAMES.len() * SIZES.len())
+            .then(|| known.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
         figures: format!("the bound {}; {}", law.join(", "), figures.collect::<Vec<_>>().join("; ")),
     })
 }

@@ -233,7 +233,7 @@ impl<'a> Judge<'a> {
                 measure.name()
             ),
             all,
-            format!("the two highest of ours: {}; tlsf 47 to 57, the next 20 and 24 published", figures.join("; ")),
+            format!("our two highest: {}; tlsf 47 to 57, the next 20 and 24 published", figures.join("; ")),
         )
     }
 
@@ -257,7 +257,8 @@ impl<'a> Judge<'a> {
             ),
             all,
             format!(
-                "119/77 and 186/152, 114/68 and 163/138 published in tables 3 and 4, which say the opposite; {} ours",
+                "119/77 and 186/152, 114/68 and 163/138 published in tables 3 and 4, which contradict the claim; {} \
+                 ours",
                 figures.join(", ")
             ),
         )
@@ -404,8 +405,8 @@ impl<'a> Judge<'a> {
         let ours = self.measured(part, recording, "bframe").map(|ours| ours.cut.high_water_bytes);
         claim(
             format!(
-                "6.9, {recording}: the heap of bframe is constant on {}, for want of memory to need more (H is at most two pages of 16 KiB, one of \
-                 each size of chunks, and 1 KiB)",
+                "6.9, {recording}: the heap of bframe is constant on {}, which never needs another page (H is at most \
+                 two pages of 16 KiB, one of each chunk size, and 1 KiB)",
                 part.name()
             ),
             ours.map(|ours| ours <= MOST_OF_TWO_PAGES),
@@ -431,7 +432,7 @@ impl<'a> Judge<'a> {
         claim(
             "6.9: small blocks increase F in all allocators but reaps (from uniform to small)",
             all,
-            format!("so in tables 7 and 8; {} % ours", figures.join(", ")),
+            format!("agrees with tables 7 and 8; {} % ours", figures.join(", ")),
         )
     }
 
@@ -449,7 +450,7 @@ impl<'a> Judge<'a> {
         claim(
             "6.10: binary buddies have a higher F than TLSF in all cases (on every trace)",
             all.filter(|_| !self.traces.is_empty()),
-            format!("so in tables 5 to 8, 53.5 and 51.8 % the nearest; {} % ours", figures.join("; ")),
+            format!("agrees with tables 5 to 8, closest 53.5 and 51.8 %; {} % ours", figures.join("; ")),
         )
     }
 
@@ -475,7 +476,7 @@ impl<'a> Judge<'a> {
         }
         let (of, parts) = match recording {
             Some(recording) => (format!(", {recording}"), "boot and stable"),
-            None => (String::new(), "uniform and small, where tables 7 and 8 say otherwise"),
+            None => (String::new(), "uniform and small, where tables 7 and 8 contradict it"),
         };
         claim(format!("6.9{of}: tlsf has the highest I ({parts})"), all, figures.join("; "))
     }
@@ -521,7 +522,8 @@ impl<'a> Judge<'a> {
         let all: Option<Vec<f64>> = recorded.map(share).collect();
         let all = all.filter(|all| !all.is_empty());
         claim(
-            "6.9: tlsf loses roughly 3 % inside its blocks (2 to 4 % of what is granted, in the mean over boot and over stable)",
+            "6.9: tlsf loses roughly 3 % inside its blocks (2 to 4 % of the granted bytes, mean over boot and over \
+             stable)",
             all.as_ref().map(|all| all.iter().all(|share| (0.02..=0.04).contains(share))),
             format!(
                 "granules of 8 B there, of 16 B here; {} % ours",
@@ -542,10 +544,11 @@ impl<'a> Judge<'a> {
             self.traces.iter().map(|trace| Some(trace.of("bframe")?.instructions.malloc.max)).collect();
         let seen = seen.filter(|seen| !seen.is_empty()).and_then(|seen| seen.into_iter().max());
         claim(
-            "6.3: malloc of bframe takes longest when it takes a page (no malloc on any trace executes more instructions than the first in a heap)",
+            "6.3: malloc of bframe takes longest when it takes a page (no malloc on any trace executes more \
+             instructions than the first one in a heap)",
             taken.zip(seen).map(|(taken, seen)| taken >= seen),
             format!(
-                "left out of the thesis' figures; {} instructions in an empty heap, {} at most on the traces",
+                "not in the thesis' figures; {} instructions in an empty heap, at most {} on the traces",
                 taken.map_or_else(|| "-".into(), |count| count.to_string()),
                 seen.map_or_else(|| "-".into(), |count| count.to_string())
             ),
@@ -585,7 +588,7 @@ impl<'a> Judge<'a> {
             };
             claim(
                 format!(
-                    "5.8: {what} (F at the equal prefix is lower on some trace and higher on none, by 0.1 % at least)"
+                    "5.8: {what} (F at the equal prefix is lower on some trace and higher on none, by at least 0.1 %)"
                 ),
                 changes.map(is_better),
                 format!("not measured there; {} % ours", figures.join("; ")),
@@ -593,7 +596,7 @@ impl<'a> Judge<'a> {
         };
         [
             ("bframe", "bframe, 4 chunks", "sequences of at most 4 chunks reduce the fragmentation of bframe"),
-            ("bframe, 4 chunks", "bframe, crossing", "of these, such as may cross frames reduce it further"),
+            ("bframe, 4 chunks", "bframe, crossing", "sequences that may cross frames reduce it further"),
             ("bframe", "bframe, crossing", "both together reduce the fragmentation of bframe"),
         ]
         .map(judged)
@@ -616,7 +619,8 @@ fn of_65_bytes(sizes: &[Granted]) -> Claim {
         )
     };
     claim(
-        "5.7: of all requests, 65 bytes lose the largest share of bframe's block (of those from a quantum, 8 bytes, on)",
+        "5.7: of all requests, 65 bytes lose the largest share of bframe's block (of requests of at least one quantum, \
+         8 bytes)",
         worst.map(|(request, _)| request == 65),
         format!("roughly 50 % published; {} ours; of all from 1 byte on {}", formatted(worst), formatted(least)),
     )

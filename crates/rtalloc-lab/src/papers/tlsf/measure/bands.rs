@@ -51,7 +51,7 @@ pub(super) fn load(seed: u64, mallocs: u64) -> Result<Vec<Event>, String> {
 /// A subject whose heaps can be inspected.
 fn viewed(name: &str) -> Result<(&'static Subject, View), String> {
     let subject = one(name).map_err(|error| error.to_string())?;
-    let view = subject.view.ok_or_else(|| format!("the blocks of {name} cannot be looked at"))?;
+    let view = subject.view.ok_or_else(|| format!("the blocks of {name} cannot be walked"))?;
     Ok((subject, view))
 }
 

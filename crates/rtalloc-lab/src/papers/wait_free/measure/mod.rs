@@ -247,7 +247,8 @@ impl Settings {
 impl Settings {
     /// Combines the results of all tasks, in their order.
     pub(crate) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<WaitFree> {
-        let first = kept.first().context("no allocator has such a part; see `rtalloc reproduce wait-free --help`")?;
+        let first =
+            kept.first().context("no selected allocator has this part; see `rtalloc reproduce wait-free --help`")?;
         let environment = first.environment.clone();
         let Circumstances { processors, priority, unlike } = circumstances(&kept)?;
         let mut found = WaitFree {
