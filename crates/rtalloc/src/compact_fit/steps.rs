@@ -159,7 +159,7 @@ unsafe fn first_pending<B: Stepwise>(blocks: B) -> Option<usize> {
 /// The heap is initialised.
 #[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
-pub(crate) unsafe fn owing_from<B: Stepwise>(blocks: B, class: usize) -> Option<usize> {
+pub(crate) unsafe fn pending_from<B: Stepwise>(blocks: B, class: usize) -> Option<usize> {
     // SAFETY: the heap is initialised, and so are its steps.
     let pending = unsafe { (*steps(blocks)).pending };
     let (row, first) = (class / usize::BITS as usize, usize::MAX.wrapping_shl(class as u32));
@@ -182,7 +182,7 @@ pub(crate) unsafe fn owing_from<B: Stepwise>(blocks: B, class: usize) -> Option<
 ///
 /// The heap is initialised.
 #[cfg(target_has_atomic = "ptr")]
-pub(crate) unsafe fn owing_count<B: Stepwise>(blocks: B) -> u32 {
+pub(crate) unsafe fn pending_count<B: Stepwise>(blocks: B) -> u32 {
     // SAFETY: the heap is initialised, and so are its steps.
     unsafe { (*steps(blocks)).pending }.iter().map(|word| word.count_ones()).sum()
 }

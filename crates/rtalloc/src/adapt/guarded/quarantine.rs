@@ -45,9 +45,9 @@ impl Quarantine {
         self.len <= self.capacity && (self.oldest < self.capacity || self.oldest == 0)
     }
 
-    /// The position `behind` places after the oldest block; `behind` is at most the capacity.
-    fn place(&self, behind: usize) -> usize {
-        let place = self.oldest + behind;
+    /// The position `offset` places after the oldest block; `offset` is at most the capacity.
+    fn place(&self, offset: usize) -> usize {
+        let place = self.oldest + offset;
         if place >= self.capacity { place - self.capacity } else { place }
     }
 
@@ -74,7 +74,7 @@ impl Quarantine {
     /// The blocks, from the oldest on.
     pub(super) fn iter(&self, ring: NonNull<Held>) -> impl Iterator<Item = Held> + '_ {
         // SAFETY: the ring has `capacity` places, and there are blocks at these.
-        (0..self.len).map(move |behind| unsafe { ring.add(self.place(behind)).read() })
+        (0..self.len).map(move |offset| unsafe { ring.add(self.place(offset)).read() })
     }
 
     /// Whether the payload of a block in the ring is at an address.

@@ -202,8 +202,8 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         let start = round_up(start, LINE_BYTES)?;
         let end = end >> leaf_log2;
         let fits = |first: usize| {
-            let (control, behind) = Self::over(start, first, end, leaf_bytes, lines);
-            (behind <= first << leaf_log2).then_some(control)
+            let (control, after) = Self::over(start, first, end, leaf_bytes, lines);
+            (after <= first << leaf_log2).then_some(control)
         };
         // Fewer leaves never need more metadata: the first leaf that fits is found by bisection.
         let (mut low, mut high) = (start >> leaf_log2, end.checked_sub(1)?);
@@ -221,8 +221,8 @@ impl<S: Shape, A: Atomics> Control<S, A> {
     /// Length of a region that suffices, for any start address.
     pub(super) fn needed_bytes(leaf_bytes: usize, lines: usize) -> usize {
         // A heap of one leaf has one word, at any address.
-        let (_, behind) = Self::over(0, 0, 1, leaf_bytes, lines);
-        (LINE_BYTES - 1) + behind + (leaf_bytes - 1) + leaf_bytes
+        let (_, after) = Self::over(0, 0, 1, leaf_bytes, lines);
+        (LINE_BYTES - 1) + after + (leaf_bytes - 1) + leaf_bytes
     }
 
     /// Initialises everything that the control structure leads to: levels, lines, words and bytes.
@@ -288,8 +288,8 @@ impl<S: Shape, A: Atomics> Control<S, A> {
     /// Address of a level's description. Its number is at most that of the highest.
     #[inline(always)]
     fn level_at(&self, number: usize) -> *mut Level {
-        let behind = core::ptr::from_ref(self).addr().wrapping_add(size_of::<Self>());
-        core::ptr::with_exposed_provenance_mut(behind.wrapping_add(number.wrapping_mul(size_of::<Level>())))
+        let after = core::ptr::from_ref(self).addr().wrapping_add(size_of::<Self>());
+        core::ptr::with_exposed_provenance_mut(after.wrapping_add(number.wrapping_mul(size_of::<Level>())))
     }
 
     /// Address of a word, by its position.

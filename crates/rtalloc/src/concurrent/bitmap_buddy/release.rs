@@ -101,12 +101,12 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         // turns: 6
         while level <= top {
             let unit = unit_log2::<S>(level);
-            let behind = (leaf + leaves) >> unit;
+            let after = (leaf + leaves) >> unit;
             let (start, count) = if level < highest {
-                (behind - place_of::<S>(behind), place_of::<S>(behind) + usize::from(is_merged))
+                (after - place_of::<S>(after), place_of::<S>(after) + usize::from(is_merged))
             } else if level == highest {
                 let start = (leaf + kept + Self::within(level)) >> unit;
-                (start, behind - start + usize::from(is_merged))
+                (start, after - start + usize::from(is_merged))
             } else if is_merged {
                 (merged, 1)
             } else {

@@ -204,14 +204,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         let ended = self.ended();
         let mut is_lost = false;
         // SAFETY: the level is one of the heap's.
-        let (mut word, mut behind) = unsafe { self.control.level(level) }.range();
+        let (mut word, mut after) = unsafe { self.control.level(level) }.range();
         let (mut number, (mut seeks, mut count)) = (level, Self::sought(level, level, run, leaves));
         // turns: words
         loop {
             // Kept as one loop over the words of all levels, so that one number bounds it: knowing what is constant
             // within a level, the compiler would make two of it.
-            [number, word, behind, seeks, count] =
-                [number, word, behind, seeks, count].map(|value| computed(value as u64) as usize);
+            [number, word, after, seeks, count] =
+                [number, word, after, seeks, count].map(|value| computed(value as u64) as usize);
             // SAFETY: the word is one of the level's.
             match unsafe { self.look(number, word, seeks, count) } {
                 Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, search)),
@@ -219,14 +219,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 Look::Empty => {}
             }
             word += 1;
-            if word == behind {
+            if word == after {
                 if number == self.control.top {
                     break;
                 }
                 number += 1;
                 (seeks, count) = Self::sought(number, level, run, leaves);
                 // SAFETY: the level is one of the heap's.
-                (word, behind) = unsafe { self.control.level(number) }.range();
+                (word, after) = unsafe { self.control.level(number) }.range();
             }
         }
         // No operation that ended meanwhile is missing in either sum, and none is under way.

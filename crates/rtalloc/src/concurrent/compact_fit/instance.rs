@@ -234,9 +234,9 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         // SAFETY: the instance is initialised; pages in rings have headers and a used page-block.
         unsafe {
             let mut class = (*cursor).class;
-            if class == NONE || steps::owing_from(self, class as usize) != Some(class as usize) {
+            if class == NONE || steps::pending_from(self, class as usize) != Some(class as usize) {
                 let from = if class == NONE { 0 } else { class as usize };
-                let next = steps::owing_from(self, from).or_else(|| steps::owing_from(self, 0));
+                let next = steps::pending_from(self, from).or_else(|| steps::pending_from(self, 0));
                 class = next.map_or(NONE, |class| class as u32);
                 *cursor = Cursor { class, failed_searches: (*cursor).failed_searches, ..Cursor::NONE };
                 next?;
@@ -264,8 +264,8 @@ impl<L: Ladder, A: Atomics> At<L, A> {
                 return Some((class as usize, Block { header, number }));
             }
             // The end of the class. The last page receives the objects of the others.
-            let behind = steps::owing_from(self, (class as usize).wrapping_add(1));
-            let next = behind.or_else(|| steps::owing_from(self, 0)).map_or(NONE, |class| class as u32);
+            let after = steps::pending_from(self, (class as usize).wrapping_add(1));
+            let next = after.or_else(|| steps::pending_from(self, 0)).map_or(NONE, |class| class as u32);
             *cursor =
                 Cursor { class: next, failed_searches: (*cursor).failed_searches.saturating_add(1), ..Cursor::NONE };
         }
@@ -278,8 +278,8 @@ impl<L: Ladder, A: Atomics> At<L, A> {
     pub(super) unsafe fn is_blocked(self) -> bool {
         // SAFETY: the instance is initialised.
         unsafe {
-            let owing = steps::owing_count(self);
-            owing == 0 || (*self.cursor()).failed_searches > owing
+            let pending = steps::pending_count(self);
+            pending == 0 || (*self.cursor()).failed_searches > pending
         }
     }
 

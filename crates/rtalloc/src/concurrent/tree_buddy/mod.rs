@@ -401,8 +401,8 @@ impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> TreeBuddy<'r, NOD
     /// The layout of the deepest tree between `room` and `end`, and its depth.
     fn plan(room: usize, end: usize) -> Option<(Place, u32)> {
         (1..=MAX_DEPTH).rev().find_map(|depth| {
-            let (place, behind) = L::plan(room, nodes(depth), NODE)?;
-            (behind <= end).then_some((place, depth))
+            let (place, after) = L::plan(room, nodes(depth), NODE)?;
+            (after <= end).then_some((place, depth))
         })
     }
 
