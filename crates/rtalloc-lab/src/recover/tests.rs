@@ -175,7 +175,7 @@ fn another_heap_of_the_name_is_refused_with_the_reason() {
     let mut heap = traced::<Tlsf<'static, 2>>(1 << 20, 100);
     heap.mark(1);
     let error = replay(&only(heap.ring()).expect("a ring")).expect_err("not the laboratory's").to_string();
-    assert!(error.contains("does not begin as the laboratory's tlsf does"), "{error}");
+    assert!(error.contains("does not begin like the laboratory's tlsf"), "{error}");
     let mut sketch = Sketch::of(heap.ring());
     sketch.name = "unknown-fit".into();
     let error = replay(&only(&sketch.bytes()).expect("a ring")).expect_err("unknown").to_string();

@@ -480,7 +480,7 @@ mod tests {
         let readings = |name| line(&text, "by reading", name);
         assert_eq!(readings("tlsf"), ["tlsf", "fit", "9.9", "10.0*", "1.01", "9.7", "9.6"]);
         assert_eq!(readings("literal"), ["literal", "83.4", "50.0", "0.60", "85.0", "89.2"]);
-        assert_eq!(line(&text, "Time of", "tlsf"), ["tlsf", "1.00", "s", "5.0", "min"]);
+        assert_eq!(line(&text, "Duration of", "tlsf"), ["tlsf", "1.00", "s", "5.0", "min"]);
         assert!(text.contains("tlsf, P1, set 2: SIGSEGV in operation 7."), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     }
