@@ -13,7 +13,6 @@ use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
 use rtalloc::adapt::{Alone, Failing, Guarded, Quota, Traced};
-use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::Whole;
@@ -26,8 +25,8 @@ use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
     AddressOrderedFirstFit, Arenas, BestFit, BinaryBuddy, Bitframe, BitmapBuddy, ClassRegions, CompactFit,
     CompactFitNonMoving, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley,
-    LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator, SimpleSegregated, SingleRegion,
-    ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator, SimpleSegregated, SingleRegion, Tlsf,
+    TreeBestFit, WeightedBuddy,
 };
 
 unsafe extern "C" {
@@ -137,7 +136,6 @@ face!(
 face!(SimpleSegregated<'static>, simple_new, simple_allocate, simple_aligned, simple_deallocate, simple_reallocate);
 face!(Kingsley<'static>, kingsley_new, kingsley_allocate, kingsley_aligned, kingsley_deallocate, kingsley_reallocate);
 face!(BinaryBuddy<'static>, binary_new, binary_allocate, binary_aligned, binary_deallocate, binary_reallocate);
-face!(ThesisBuddy<'static>, thesis_new, thesis_allocate, thesis_aligned, thesis_deallocate, thesis_reallocate);
 face!(
     FibonacciBuddy<'static>,
     fibonacci_new,
@@ -192,31 +190,6 @@ face!(SingleRegion<'static>, region_new, region_allocate, region_aligned, region
 face!(ClassRegions<'static>, regions_new, regions_allocate, regions_aligned, regions_deallocate, regions_reallocate);
 face!(Reaps<'static>, reaps_new, reaps_allocate, reaps_aligned, reaps_deallocate, reaps_reallocate);
 face!(Bitframe<'static>, bitframe_new, bitframe_allocate, bitframe_aligned, bitframe_deallocate, bitframe_reallocate);
-face!(BitframeEager<'static>, eager_new, eager_allocate, eager_aligned, eager_deallocate, eager_reallocate);
-face!(
-    Bitframe16<'static>,
-    wide_frames_new,
-    wide_frames_allocate,
-    wide_frames_aligned,
-    wide_frames_deallocate,
-    wide_frames_reallocate
-);
-face!(
-    Bitframe4<'static>,
-    short_runs_new,
-    short_runs_allocate,
-    short_runs_aligned,
-    short_runs_deallocate,
-    short_runs_reallocate
-);
-face!(
-    BitframeCrossing<'static>,
-    crossing_new,
-    crossing_allocate,
-    crossing_aligned,
-    crossing_deallocate,
-    crossing_reallocate
-);
 face!(Alone<'static, BitmapBuddy<'static>>, bits_new, bits_allocate, bits_aligned, bits_deallocate, bits_reallocate);
 type WholeBits = Alone<'static, BitmapBuddy<'static, 16, Native, Whole>>;
 face!(WholeBits, whole_bits_new, whole_bits_allocate, whole_bits_aligned, whole_bits_deallocate, whole_bits_reallocate);

@@ -7,10 +7,10 @@
 //!
 //! How to add an allocator or a peer: ARCHITECTURE.md, "Where to add something".
 
+pub mod ablations;
 mod about;
 pub mod adapter;
 mod alone;
-pub mod bitframes;
 pub mod compact_fit;
 mod entries;
 mod guarantee;
