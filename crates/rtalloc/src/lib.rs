@@ -94,6 +94,7 @@
 extern crate std;
 
 pub mod adapt;
+mod allocators;
 pub mod bitmapped;
 pub mod buddy;
 pub mod compact_fit;
