@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# crates/rtalloc-capi/include/rtalloc.h agrees with the sources of the crate; with --update it is written from them.
+# crates/rtalloc-capi/include/rtalloc.h and the lists of heaps in rtalloc.hpp and tests/allocators.h agree with the
+# sources of the crate; with --update they are written from them.
 # Needs: nothing but cargo. Takes: seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."

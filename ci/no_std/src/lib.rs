@@ -13,22 +13,14 @@ use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
 use rtalloc::adapt::{Failing, Guarded, Quota, SingleUser, Traced};
-use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::Whole;
 use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
 use rtalloc::contract::Handle;
-use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::NoStats;
-use rtalloc::mechanism::validation::Full;
 use rtalloc::mechanism::word::Offset32;
-use rtalloc::{
-    AddressOrderedFirstFit, Arenas, BestFit, BinaryBuddy, Bitframe, BitmapBuddy, ClassRegions, CompactFit,
-    CompactFitNonMoving, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley,
-    LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator, SimpleSegregated, SingleRegion,
-    ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
-};
+use rtalloc::{Arenas, Bitframe, BitmapBuddy, CompactFit, CompactFitNonMoving, HandleAllocator, RegionAllocator, Tlsf};
 
 unsafe extern "C" {
     fn a_panic_edge_was_linked() -> !;
@@ -43,61 +35,79 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 /// Natural alignment of C's `malloc` on this target, in bytes: the allocators' granule.
 const NATURAL_ALIGN_BYTES: usize = 2 * size_of::<usize>();
 
+/// The functions of an allocator.
 macro_rules! face {
-    ($heap:ty, $new:ident, $allocate:ident, $aligned:ident, $deallocate:ident, $reallocate:ident) => {
-        /// # Safety
-        /// `region` points to `len` bytes that live forever.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $new(region: *mut MaybeUninit<u8>, len: usize) -> *mut c_void {
-            // SAFETY: `region` points to `len` bytes that live forever.
-            let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
-            match <$heap>::new(region, Default::default()) {
+    ($name:ident: $heap:ty) => {
+        pub mod $name {
+            use super::*;
+
+            type Heap = $heap;
+
+            /// # Safety
+            /// `region` points to `len` bytes that live forever.
+            #[unsafe(export_name = concat!(stringify!($name), "_new"))]
+            pub unsafe extern "C" fn new(region: *mut MaybeUninit<u8>, len: usize) -> *mut c_void {
+                // SAFETY: `region` points to `len` bytes that live forever.
+                let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
+                match Heap::new(region, Default::default()) {
+                    // SAFETY: a heap is one pointer.
+                    Ok(heap) => unsafe { core::mem::transmute::<Heap, *mut c_void>(heap) },
+                    Err(_) => null_mut(),
+                }
+            }
+
+            /// # Safety
+            /// `heap` came from `new`, here and below.
+            #[unsafe(export_name = concat!(stringify!($name), "_allocate"))]
+            pub unsafe extern "C" fn allocate(heap: *mut c_void, size: usize) -> *mut u8 {
                 // SAFETY: a heap is one pointer.
-                Ok(heap) => unsafe { core::mem::transmute::<$heap, *mut c_void>(heap) },
-                Err(_) => null_mut(),
+                let mut heap = unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) };
+                heap.allocate_bytes(size, NATURAL_ALIGN_BYTES).map_or(null_mut(), NonNull::as_ptr)
+            }
+
+            /// # Safety
+            /// As above.
+            #[unsafe(export_name = concat!(stringify!($name), "_aligned"))]
+            pub unsafe extern "C" fn aligned(heap: *mut c_void, size: usize, align: usize) -> *mut u8 {
+                // SAFETY: a heap is one pointer.
+                let mut heap = unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) };
+                heap.allocate_bytes(size, align).map_or(null_mut(), NonNull::as_ptr)
+            }
+
+            /// # Safety
+            /// As `RegionAllocator::deallocate`.
+            #[unsafe(export_name = concat!(stringify!($name), "_deallocate"))]
+            pub unsafe extern "C" fn deallocate(heap: *mut c_void, block: NonNull<u8>) {
+                // SAFETY: a heap is one pointer, and `block` is a live block of this heap.
+                unsafe { core::mem::transmute::<*mut c_void, Heap>(heap).deallocate(block) }
+            }
+
+            /// # Safety
+            /// As `RegionAllocator::reallocate_bytes`.
+            #[unsafe(export_name = concat!(stringify!($name), "_reallocate"))]
+            pub unsafe extern "C" fn reallocate(
+                heap: *mut c_void,
+                block: NonNull<u8>,
+                size: usize,
+                align: usize,
+            ) -> *mut u8 {
+                // SAFETY: a heap is one pointer, and `block` is a live block of this heap.
+                let block =
+                    unsafe { core::mem::transmute::<*mut c_void, Heap>(heap).reallocate_bytes(block, size, align) };
+                block.map_or(null_mut(), NonNull::as_ptr)
             }
         }
+    };
+}
 
-        /// # Safety
-        /// `heap` came from `new`, here and below.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $allocate(heap: *mut c_void, size: usize) -> *mut u8 {
-            // SAFETY: a heap is one pointer.
-            let mut heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
-            heap.allocate_bytes(size, NATURAL_ALIGN_BYTES).map_or(null_mut(), NonNull::as_ptr)
-        }
-
-        /// # Safety
-        /// As above.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $aligned(heap: *mut c_void, size: usize, align: usize) -> *mut u8 {
-            // SAFETY: a heap is one pointer.
-            let mut heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
-            heap.allocate_bytes(size, align).map_or(null_mut(), NonNull::as_ptr)
-        }
-
-        /// # Safety
-        /// As `RegionAllocator::deallocate`.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $deallocate(heap: *mut c_void, block: NonNull<u8>) {
-            // SAFETY: a heap is one pointer, and `block` is a live block of this heap.
-            unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).deallocate(block) }
-        }
-
-        /// # Safety
-        /// As `RegionAllocator::reallocate_bytes`.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $reallocate(
-            heap: *mut c_void,
-            block: NonNull<u8>,
-            size: usize,
-            align: usize,
-        ) -> *mut u8 {
-            // SAFETY: a heap is one pointer, and `block` is a live block of this heap.
-            let answer =
-                unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).reallocate_bytes(block, size, align) };
-            answer.map_or(null_mut(), NonNull::as_ptr)
-        }
+/// The functions of every entry of the library's table.
+macro_rules! faces {
+    ($(
+        $(#[$about:meta])*
+        $opaque:ident, $name:ident: $heap:ty, $($cost:literal)* $(, $ability:ident)*
+            $(=> $in_malloc:literal starts_small: $starts_small:literal)?;
+    )*) => {
+        $(face!($name: $heap);)*
     };
 }
 
@@ -107,136 +117,17 @@ pub fn set_hook(hook: rtalloc::hook::Hook) {
     rtalloc::hook::set_misuse_hook(Some(hook));
 }
 
-type FullyValidatingTlsf = Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>;
-face!(Tlsf<'static>, tlsf_new, tlsf_allocate, tlsf_aligned, tlsf_deallocate, tlsf_reallocate);
-face!(Tlsf<'static, 5, Exact>, exact_new, exact_allocate, exact_aligned, exact_deallocate, exact_reallocate);
-face!(FullyValidatingTlsf, thorough_new, thorough_allocate, thorough_aligned, thorough_deallocate, thorough_reallocate);
-face!(HalfFit<'static>, half_new, half_allocate, half_aligned, half_deallocate, half_reallocate);
-face!(FirstFit<'static>, first_new, first_allocate, first_aligned, first_deallocate, first_reallocate);
-face!(AddressOrderedFirstFit<'static>, order_new, order_allocate, order_aligned, order_deallocate, order_reallocate);
-face!(BestFit<'static>, best_new, best_allocate, best_aligned, best_deallocate, best_reallocate);
-face!(NextFit<'static>, next_new, next_allocate, next_aligned, next_deallocate, next_reallocate);
-face!(
-    LifoNextFit<'static>,
-    next_lifo_new,
-    next_lifo_allocate,
-    next_lifo_aligned,
-    next_lifo_deallocate,
-    next_lifo_reallocate
-);
-face!(TreeBestFit<'static>, tree_new, tree_allocate, tree_aligned, tree_deallocate, tree_reallocate);
-face!(FastFit<'static>, fast_new, fast_allocate, fast_aligned, fast_deallocate, fast_reallocate);
-face!(
-    LeftmostFastFit<'static>,
-    leftmost_new,
-    leftmost_allocate,
-    leftmost_aligned,
-    leftmost_deallocate,
-    leftmost_reallocate
-);
-face!(SimpleSegregated<'static>, simple_new, simple_allocate, simple_aligned, simple_deallocate, simple_reallocate);
-face!(Kingsley<'static>, kingsley_new, kingsley_allocate, kingsley_aligned, kingsley_deallocate, kingsley_reallocate);
-face!(BinaryBuddy<'static>, binary_new, binary_allocate, binary_aligned, binary_deallocate, binary_reallocate);
-face!(ThesisBuddy<'static>, thesis_new, thesis_allocate, thesis_aligned, thesis_deallocate, thesis_reallocate);
-face!(
-    FibonacciBuddy<'static>,
-    fibonacci_new,
-    fibonacci_allocate,
-    fibonacci_aligned,
-    fibonacci_deallocate,
-    fibonacci_reallocate
-);
-face!(
-    WeightedBuddy<'static>,
-    weighted_new,
-    weighted_allocate,
-    weighted_aligned,
-    weighted_deallocate,
-    weighted_reallocate
-);
-face!(DoubleBuddy<'static>, double_new, double_allocate, double_aligned, double_deallocate, double_reallocate);
+rtalloc::region_allocators!(faces, Offset32, NoStats);
 type Tree<L, O> = SingleUser<'static, TreeBuddy<'static, 64, L, O>>;
-face!(
-    Tree<OutOfBand, Faithful>,
-    tree_buddy_new,
-    tree_buddy_allocate,
-    tree_buddy_aligned,
-    tree_buddy_deallocate,
-    tree_buddy_reallocate
-);
-face!(
-    Tree<InBand, Faithful>,
-    tree_in_band_new,
-    tree_in_band_allocate,
-    tree_in_band_aligned,
-    tree_in_band_deallocate,
-    tree_in_band_reallocate
-);
-face!(
-    Tree<OutOfBand, Everything>,
-    tree_everything_new,
-    tree_everything_allocate,
-    tree_everything_aligned,
-    tree_everything_deallocate,
-    tree_everything_reallocate
-);
-face!(
-    Tree<InBand, Everything>,
-    tree_in_band_everything_new,
-    tree_in_band_everything_allocate,
-    tree_in_band_everything_aligned,
-    tree_in_band_everything_deallocate,
-    tree_in_band_everything_reallocate
-);
-face!(SingleRegion<'static>, region_new, region_allocate, region_aligned, region_deallocate, region_reallocate);
-face!(ClassRegions<'static>, regions_new, regions_allocate, regions_aligned, regions_deallocate, regions_reallocate);
-face!(Reaps<'static>, reaps_new, reaps_allocate, reaps_aligned, reaps_deallocate, reaps_reallocate);
-face!(Bitframe<'static>, bitframe_new, bitframe_allocate, bitframe_aligned, bitframe_deallocate, bitframe_reallocate);
-face!(BitframeEager<'static>, eager_new, eager_allocate, eager_aligned, eager_deallocate, eager_reallocate);
-face!(
-    Bitframe16<'static>,
-    wide_frames_new,
-    wide_frames_allocate,
-    wide_frames_aligned,
-    wide_frames_deallocate,
-    wide_frames_reallocate
-);
-face!(
-    Bitframe4<'static>,
-    short_runs_new,
-    short_runs_allocate,
-    short_runs_aligned,
-    short_runs_deallocate,
-    short_runs_reallocate
-);
-face!(
-    BitframeCrossing<'static>,
-    crossing_new,
-    crossing_allocate,
-    crossing_aligned,
-    crossing_deallocate,
-    crossing_reallocate
-);
-face!(
-    SingleUser<'static, BitmapBuddy<'static>>,
-    bits_new,
-    bits_allocate,
-    bits_aligned,
-    bits_deallocate,
-    bits_reallocate
-);
-type WholeBits = SingleUser<'static, BitmapBuddy<'static, 16, Native, Whole>>;
-face!(WholeBits, whole_bits_new, whole_bits_allocate, whole_bits_aligned, whole_bits_deallocate, whole_bits_reallocate);
-face!(
-    SingleUser<'static, Arenas<'static>>,
-    arenas_new,
-    arenas_allocate,
-    arenas_aligned,
-    arenas_deallocate,
-    arenas_reallocate
-);
+face!(tree_buddy: Tree<OutOfBand, Faithful>);
+face!(tree_in_band: Tree<InBand, Faithful>);
+face!(tree_everything: Tree<OutOfBand, Everything>);
+face!(tree_in_band_everything: Tree<InBand, Everything>);
+face!(bits: SingleUser<'static, BitmapBuddy<'static>>);
+face!(whole_bits: SingleUser<'static, BitmapBuddy<'static, 16, Native, Whole>>);
+face!(arenas: SingleUser<'static, Arenas<'static>>);
 type FailingTlsf = Failing<'static, Tlsf<'static>>;
-face!(FailingTlsf, failing_new, failing_allocate, failing_aligned, failing_deallocate, failing_reallocate);
+face!(failing: FailingTlsf);
 /// Fails every third request, and tells which did.
 ///
 /// # Safety
@@ -250,7 +141,7 @@ pub unsafe extern "C" fn failing_arm(heap: *mut c_void) -> usize {
     failed
 }
 type QuotaTlsf = Quota<'static, Tlsf<'static>>;
-face!(QuotaTlsf, quota_new, quota_allocate, quota_aligned, quota_deallocate, quota_reallocate);
+face!(quota: QuotaTlsf);
 /// Lets a component ask, at some time.
 ///
 /// # Safety
@@ -264,28 +155,11 @@ pub unsafe extern "C" fn quota_enter(heap: *mut c_void, component: usize, now: u
     heap.set_limits(component, rtalloc::adapt::QuotaLimits { live_bytes, ..Default::default() });
     heap.used(component).map_or(0, |used| used.peak_live_bytes)
 }
-type NestedTlsf = Guarded<'static, Quota<'static, Failing<'static, Traced<'static, Tlsf<'static>>>>>;
-face!(NestedTlsf, nested_new, nested_allocate, nested_aligned, nested_deallocate, nested_reallocate);
-type GuardedBitframe = Guarded<'static, Bitframe<'static>, 8>;
-face!(
-    Guarded<'static, Tlsf<'static>>,
-    guarded_new,
-    guarded_allocate,
-    guarded_aligned,
-    guarded_deallocate,
-    guarded_reallocate
-);
-face!(
-    GuardedBitframe,
-    guarded_bits_new,
-    guarded_bits_allocate,
-    guarded_bits_aligned,
-    guarded_bits_deallocate,
-    guarded_bits_reallocate
-);
-face!(QuickFit<'static>, quick_new, quick_allocate, quick_aligned, quick_deallocate, quick_reallocate);
+face!(nested: Guarded<'static, Quota<'static, Failing<'static, Traced<'static, Tlsf<'static>>>>>);
+face!(guarded: Guarded<'static, Tlsf<'static>>);
+face!(guarded_bits: Guarded<'static, Bitframe<'static>, 8>);
 type TracedTlsf = Traced<'static, Tlsf<'static>>;
-face!(TracedTlsf, traced_new, traced_allocate, traced_aligned, traced_deallocate, traced_reallocate);
+face!(traced: TracedTlsf);
 
 /// # Safety
 /// `heap` came from `traced_new`, here and below.
@@ -313,102 +187,82 @@ pub unsafe extern "C" fn traced_check(heap: *mut c_void) -> bool {
 
 /// As `face!`, for heaps of handles.
 macro_rules! handle_face {
-    ($heap:ty, $new:ident, $allocate:ident, $free:ident, $resize:ident, $locate:ident, $dereference:ident, $compact:ident) => {
-        /// # Safety
-        /// `region` points to `len` bytes that live forever.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $new(region: *mut MaybeUninit<u8>, len: usize) -> *mut c_void {
-            // SAFETY: `region` points to `len` bytes that live forever.
-            let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
-            match <$heap>::new(region, Default::default()) {
-                // SAFETY: a heap is one pointer.
-                Ok(heap) => unsafe { core::mem::transmute::<$heap, *mut c_void>(heap) },
-                Err(_) => null_mut(),
+    ($name:ident: $heap:ty) => {
+        pub mod $name {
+            use super::*;
+
+            type Heap = $heap;
+
+            /// # Safety
+            /// `region` points to `len` bytes that live forever.
+            #[unsafe(export_name = concat!(stringify!($name), "_new"))]
+            pub unsafe extern "C" fn new(region: *mut MaybeUninit<u8>, len: usize) -> *mut c_void {
+                // SAFETY: `region` points to `len` bytes that live forever.
+                let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
+                match Heap::new(region, Default::default()) {
+                    // SAFETY: a heap is one pointer.
+                    Ok(heap) => unsafe { core::mem::transmute::<Heap, *mut c_void>(heap) },
+                    Err(_) => null_mut(),
+                }
             }
-        }
 
-        /// # Safety
-        /// `heap` came from `new`, here and below.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $allocate(heap: *mut c_void, size: usize) -> u64 {
-            // SAFETY: a heap is one pointer.
-            let mut heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
-            heap.allocate(size).map_or(0, |handle| handle.to_bits().get())
-        }
+            /// # Safety
+            /// `heap` came from `new`, here and below.
+            #[unsafe(export_name = concat!(stringify!($name), "_allocate"))]
+            pub unsafe extern "C" fn allocate(heap: *mut c_void, size: usize) -> u64 {
+                // SAFETY: a heap is one pointer.
+                let mut heap = unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) };
+                heap.allocate(size).map_or(0, |handle| handle.to_bits().get())
+            }
 
-        /// # Safety
-        /// As above.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $free(heap: *mut c_void, handle: NonZeroU64) -> bool {
-            // SAFETY: a heap is one pointer.
-            unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) }.free(Handle::from_bits(handle)).is_ok()
-        }
+            /// # Safety
+            /// As above.
+            #[unsafe(export_name = concat!(stringify!($name), "_free"))]
+            pub unsafe extern "C" fn free(heap: *mut c_void, handle: NonZeroU64) -> bool {
+                // SAFETY: a heap is one pointer.
+                unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) }.free(Handle::from_bits(handle)).is_ok()
+            }
 
-        /// # Safety
-        /// As above.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $resize(heap: *mut c_void, handle: NonZeroU64, size: usize) -> bool {
-            // SAFETY: a heap is one pointer.
-            let mut heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
-            heap.resize(Handle::from_bits(handle), size).is_ok()
-        }
+            /// # Safety
+            /// As above.
+            #[unsafe(export_name = concat!(stringify!($name), "_resize"))]
+            pub unsafe extern "C" fn resize(heap: *mut c_void, handle: NonZeroU64, size: usize) -> bool {
+                // SAFETY: a heap is one pointer.
+                let mut heap = unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) };
+                heap.resize(Handle::from_bits(handle), size).is_ok()
+            }
 
-        /// # Safety
-        /// As above.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $locate(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> *mut u8 {
-            // SAFETY: a heap is one pointer.
-            let heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
-            heap.locate_mut(Handle::from_bits(handle), offset).map_or(null_mut(), |(place, _)| place.as_ptr())
-        }
+            /// # Safety
+            /// As above.
+            #[unsafe(export_name = concat!(stringify!($name), "_locate"))]
+            pub unsafe extern "C" fn locate(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> *mut u8 {
+                // SAFETY: a heap is one pointer.
+                let heap = unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) };
+                heap.locate_mut(Handle::from_bits(handle), offset).map_or(null_mut(), |(place, _)| place.as_ptr())
+            }
 
-        /// # Safety
-        /// As `HandleAllocator::dereference`.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $dereference(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> NonNull<u8> {
-            // SAFETY: a heap is one pointer, and `handle` identifies a live object with a byte at `offset`.
-            unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).dereference(Handle::from_bits(handle), offset) }
-        }
+            /// # Safety
+            /// As `HandleAllocator::dereference`.
+            #[unsafe(export_name = concat!(stringify!($name), "_dereference"))]
+            pub unsafe extern "C" fn dereference(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> NonNull<u8> {
+                // SAFETY: a heap is one pointer, and `handle` identifies a live object with a byte at `offset`.
+                unsafe {
+                    core::mem::transmute::<*mut c_void, Heap>(heap).dereference(Handle::from_bits(handle), offset)
+                }
+            }
 
-        /// # Safety
-        /// As above.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $compact(heap: *mut c_void, budget: usize) -> usize {
-            // SAFETY: a heap is one pointer.
-            unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) }.compact(budget)
+            /// # Safety
+            /// As above.
+            #[unsafe(export_name = concat!(stringify!($name), "_compact"))]
+            pub unsafe extern "C" fn compact(heap: *mut c_void, budget: usize) -> usize {
+                // SAFETY: a heap is one pointer.
+                unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) }.compact(budget)
+            }
         }
     };
 }
 
-/// Compaction of at most 256 bytes in each operation.
-type SteppedCompactFit = CompactFit<'static, DefaultLadder, NoStats, 256>;
-handle_face!(
-    CompactFit<'static>,
-    moving_new,
-    moving_allocate,
-    moving_free,
-    moving_resize,
-    moving_locate,
-    moving_dereference,
-    moving_compact
-);
-handle_face!(
-    SteppedCompactFit,
-    stepped_new,
-    stepped_allocate,
-    stepped_free,
-    stepped_resize,
-    stepped_locate,
-    stepped_dereference,
-    stepped_compact
-);
-handle_face!(
-    CompactFitNonMoving<'static>,
-    non_moving_new,
-    non_moving_allocate,
-    non_moving_free,
-    non_moving_resize,
-    non_moving_locate,
-    non_moving_dereference,
-    non_moving_compact
-);
+handle_face!(moving: CompactFit<'static>);
+// Compaction of at most 256 bytes in each operation.
+handle_face!(stepped: CompactFit<'static, DefaultLadder, NoStats, 256>);
+handle_face!(non_moving: CompactFitNonMoving<'static>);

@@ -1,4 +1,4 @@
-//! The allocators of the C library, one line each. Variants that only a paper compares are in the laboratory.
+//! The allocators of the C library: those of the library's table, and one line for each other one.
 
 use crate::bound::{Proof, rt_operation};
 #[cfg(target_has_atomic = "ptr")]
@@ -18,81 +18,20 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null};
 use rtalloc::adapt::{Failing, Guarded, Quota, Traced};
-use rtalloc::bitmapped::bitframe::{BITFRAME_PAGE, Bitframe, Lazy};
 use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::contract::Contract;
 #[cfg(target_has_atomic = "ptr")]
 use rtalloc::contract::SharedContract;
-use rtalloc::mechanism::buddy::{Headers, SideTable};
-use rtalloc::mechanism::frame::Frames;
-use rtalloc::mechanism::page::QUANTUM;
-use rtalloc::mechanism::segregated::{Exact, RoundUp};
+use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::validation::Full;
 use rtalloc::mechanism::word::Offset32;
-use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy, FastFit,
-    FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit,
-    Reaps, RegionAllocator, SimpleSegregated, SingleRegion, Tlsf, TreeBestFit, WeightedBuddy,
-};
+use rtalloc::{CompactFit, CompactFitNonMoving, HandleAllocator, RegionAllocator, Tlsf};
 
 #[cfg(target_has_atomic = "ptr")]
 use rtalloc::{Arenas, BitmapBuddy, SharedAllocator, TreeBuddy};
 
-/// The default granule: two machine words.
-const WORDS: usize = 2 * size_of::<usize>();
-
-region_heaps! {
-    /// TLSF: two levels of size-class lists, no search. The allocator to start with.
-    rt_tlsf, tlsf: Tlsf<'static, 5, RoundUp, Offset32, WithStats>, "O(1)" "O(1)" "O(1)", regions;
-    /// TLSF without statistics: a few instructions fewer per operation.
-    rt_tlsf_no_stats, tlsf_no_stats: Tlsf<'static>, "O(1)" "O(1)" "O(1)", regions;
-    /// TLSF that grants the requested size instead of the size of the class.
-    rt_tlsf_exact, tlsf_exact: Tlsf<'static, 5, Exact, Offset32, WithStats>, "O(1)" "O(1)" "O(1)", regions;
-    /// TLSF that validates every related tag when a block is freed.
-    rt_tlsf_full_validation, tlsf_full_validation: Tlsf<'static, 5, RoundUp, Offset32, WithStats, Full>, "O(1)" "O(1)" "O(1)", regions;
-    /// Half-fit: a list for each power of two. Fewer instructions than TLSF but more memory: up to n times the live
-    /// memory, where n is the largest request in smallest blocks, rounded up to a power of two.
-    rt_half_fit, half_fit: HalfFit<'static, Offset32, WithStats>, "O(1)" "O(1)" "O(1)", regions;
-    /// Quick-fit: pages divided into blocks of powers of two.
-    rt_quick_fit, quick_fit: QuickFit<'static, 4096, QUANTUM, WithStats>, "O(H)" "O(1)" "O(H)";
-    /// Simple segregated storage: a list for each size. Requests of at most 1,020 bytes.
-    rt_simple_segregated, simple_segregated: SimpleSegregated<'static, WORDS, 64, Offset32, WithStats>, "O(1)" "O(1)" "O(1)";
-    /// Kingsley's allocator: powers of two, no coalescing.
-    rt_kingsley, kingsley: Kingsley<'static, 4096, Offset32, WithStats>, "O(1)" "O(1)" "O(1)";
-    /// First-fit with a LIFO free list.
-    rt_first_fit, first_fit: FirstFit<'static, Offset32, WithStats>, "O(n)" "O(1)" "O(n)", regions;
-    /// First-fit with an address-ordered free list: least memory in the worst case.
-    rt_first_fit_address, first_fit_address: AddressOrderedFirstFit<'static, Offset32, WithStats>, "O(n)" "O(n)" "O(n)", regions;
-    /// Next-fit with an address-ordered free list.
-    rt_next_fit, next_fit: NextFit<'static, Offset32, WithStats>, "O(n)" "O(n)" "O(n)", regions;
-    /// Next-fit with a LIFO free list.
-    rt_next_fit_lifo, next_fit_lifo: LifoNextFit<'static, Offset32, WithStats>, "O(n)" "O(1)" "O(n)", regions;
-    /// Best-fit with a free list.
-    rt_best_fit, best_fit: BestFit<'static, Offset32, WithStats>, "O(n)" "O(1)" "O(n)", regions;
-    /// Best-fit with a self-adjusting tree.
-    rt_tree_best_fit, tree_best_fit: TreeBestFit<'static, Offset32, WithStats>, "O(n)" "O(n)" "O(n)", regions;
-    /// Fast-fit: a Cartesian tree ordered by address and size.
-    rt_fast_fit, fast_fit: FastFit<'static, Offset32, WithStats>, "O(n)" "O(n)" "O(n)";
-    /// Fast-fit that takes the block at the lowest address.
-    rt_fast_fit_leftmost, fast_fit_leftmost: LeftmostFastFit<'static, Offset32, WithStats>, "O(n)" "O(n)" "O(n)";
-    /// Binary buddy.
-    rt_binary_buddy, binary_buddy: BinaryBuddy<'static, Offset32, WithStats>, "O(log H)" "O(log H)" "O(log H)";
-    /// Fibonacci buddy.
-    rt_fibonacci_buddy, fibonacci_buddy: FibonacciBuddy<'static, Offset32, WithStats, Headers>, "O(log H)" "O(log H)" "O(log H)";
-    /// Weighted buddy.
-    rt_weighted_buddy, weighted_buddy: WeightedBuddy<'static, Offset32, WithStats, Headers>, "O(log H)" "O(log H)" "O(log H)";
-    /// Double buddy.
-    rt_double_buddy, double_buddy: DoubleBuddy<'static, Offset32, WithStats, SideTable>, "O(log H)" "O(log H)" "O(log H)";
-    /// Bitframe: a bit for each chunk. Requests of at most 1 KiB.
-    rt_bitframe, bitframe: Bitframe<'static, Frames<8, 8, 0>, Lazy, BITFRAME_PAGE, QUANTUM, 2, WithStats>, "O(1)" "O(1)" "O(1)";
-    /// Regis1: allocates sequentially from pages, and frees a page when all of its blocks are free.
-    rt_regis1, regis1: SingleRegion<'static, 1024, QUANTUM, WithStats>, "O(1)" "O(1)" "O(1)";
-    /// Regis2: as regis1, with separate pages for each size.
-    rt_regis2, regis2: ClassRegions<'static, 1024, QUANTUM, 64, WithStats>, "O(1)" "O(1)" "O(1)";
-    /// Reaps: pages of blocks of one size, without headers.
-    rt_reaps, reaps: Reaps<'static, 1024, QUANTUM, 64, WithStats>, "O(1)" "O(1)" "O(1)";
-}
+rtalloc::region_allocators!(region_heaps, Offset32, WithStats);
 
 /// TLSF inside adapters: the adapters keep the statistics, and TLSF validates every tag before it trusts one.
 type Inner = Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>;

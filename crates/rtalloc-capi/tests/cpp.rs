@@ -2,11 +2,10 @@
 
 mod toolchain;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use toolchain::{WARNINGS, compiled, cpp_compilers, done, heaps_of, include, krate, output_of};
+use toolchain::{WARNINGS, compiled, cpp_compilers, done, include, krate, output_of};
 
 /// The programs of tests/cpp.
 fn programs() -> Vec<PathBuf> {
@@ -56,21 +55,4 @@ fn the_header_compiles_without_warnings_in_cpp_17_and_20() {
         fs::write(&alone, "#include <rtalloc.hpp>\n#include <rtalloc.hpp>\nint main() {}\n").expect("a file");
         standards.iter().for_each(|standard| check(standard, &alone));
     }
-}
-
-#[test]
-fn cpp_has_every_heap_of_c() {
-    let header = fs::read_to_string(include().join("rtalloc.h")).expect("the header of C");
-    let templates = fs::read_to_string(include().join("rtalloc.hpp")).expect("the header of C++");
-    let of_c = heaps_of(&header);
-    let listed: BTreeSet<_> = templates
-        .lines()
-        .filter_map(|line| line.trim().strip_suffix('\\').unwrap_or(line).trim().split_once('('))
-        .filter(|(kind, _)| ["MORE", "ONE", "SHARED", "WHOLE", "PIECES"].contains(kind))
-        .filter_map(|(_, name)| name.strip_suffix(')'))
-        // The only heap of its kind has a class instead of a line.
-        .chain(templates.contains("rt_shared_compact_fit_init_with(").then_some("shared_compact_fit"))
-        .collect();
-    assert!(of_c.len() >= 30, "{of_c:?}");
-    assert_eq!(of_c, listed, "allocators of rtalloc.h, and lines of the table in rtalloc.hpp");
 }

@@ -1,19 +1,19 @@
-//! include/rtalloc.h agrees with the sources of this crate. With `UPDATE_HEADER=1` it is written from them.
+//! include/rtalloc.h agrees with the sources of this crate, and so do the lists of heaps in include/rtalloc.hpp and
+//! tests/allocators.h. With `UPDATE_HEADER=1` they are written from them.
 //!
-//! Its first comment is written by hand. Everything else is translated from the sources, item by item: constants, types
+//! The first comment of rtalloc.h is written by hand. Everything else is translated from the sources, item by item: constants, types
 //! and functions with their documentation. The functions of a kind of heap (`src/verbs`) become one macro, and each
-//! line of a table in `src/allocators.rs` becomes one use of it.
+//! line of a table in `src/allocators.rs` or in the Rust library's `allocators.rs` becomes one use of it.
 
 mod toolchain;
 
 use std::fs;
-use toolchain::{include, krate};
+use toolchain::krate;
 
 /// Longest line of the header.
 const COLUMNS: usize = 120;
 
-/// The sections of the header: title, source files, and tables of `src/allocators.rs`. Types precede their uses, as C
-/// requires.
+/// The sections of the header: title, source files, and tables of heaps. Types precede their uses, as C requires.
 const SECTIONS: [(&str, &[&str], &[&str]); 5] = [
     ("Version, errors, reports and contracts", &["lib", "error", "report", "contract", "bound/mod"], &[]),
     ("Region heaps: one caller at a time", &["heap/mod", "verbs/region", "debug", "verbs/debug"], &["region_heaps"]),
@@ -245,48 +245,92 @@ fn group_of(items: &[Item]) -> String {
     text + &format!("#define {name}(rt_HEAP{config}) \\\n    {}\n\n", body.join("; \\\n    "))
 }
 
-/// The heaps of a table: a summary, the cost classes, and the lines that declare them.
-fn heaps(table: &str) -> String {
-    let source = read("src/allocators.rs");
-    let mut text = String::new();
-    for rows in source.split(&format!("\n{table}! {{\n")).skip(1) {
+/// An entry of a table of heaps.
+struct Heap {
+    /// Its summary and its cost classes.
+    docs: Vec<String>,
+    /// The name of its type.
+    name: String,
+    /// The type of its configuration, if it has its own.
+    config: Option<String>,
+    /// Its further groups of functions.
+    abilities: Vec<String>,
+}
+
+/// The entries of a table.
+fn heaps(table: &str) -> Vec<Heap> {
+    let library = read("../rtalloc/src/allocators.rs");
+    let mut heaps = Vec::new();
+    let of_library = library.split("$callback! {\n").skip(if table == "region_heaps" { 1 } else { usize::MAX });
+    let here = read("src/allocators.rs");
+    for rows in of_library.chain(here.split(&format!("\n{table}! {{\n")).skip(1)) {
         let (mut docs, mut row) = (Vec::new(), String::new());
-        for line in rows.lines().take_while(|line| *line != "}") {
-            if let Some(doc) = line.trim().strip_prefix("/// ") {
+        for line in rows.lines().map(str::trim).take_while(|line| *line != "}") {
+            if let Some(doc) = line.strip_prefix("/// ") {
                 docs.push(doc.to_string());
                 continue;
             }
-            row += line;
-            let Some(whole) = row.strip_suffix(';') else { continue };
-            let name = whole.trim().split(',').next().expect("a name");
+            row = row + line + " ";
+            let Some(whole) = row.strip_suffix("; ") else { continue };
+            let whole = whole.split(" => ").next().expect("the part before the name in malloc");
             let parts: Vec<_> = whole.split('"').collect();
-            let costs: Vec<_> = parts.iter().skip(1).step_by(2).collect();
+            let costs = parts.iter().skip(1).step_by(2);
             let operations =
                 if table == "handle_heaps" { ["allocate", "free", ""] } else { ["malloc", "free", "realloc"] };
             let costs: Vec<_> =
                 operations.iter().zip(costs).map(|(operation, cost)| format!("{operation} {cost}")).collect();
             docs.extend(["# Time".to_string(), costs.join(", ") + "."]);
             let mut rest = parts.last().expect("what follows the costs").trim().split(", ");
-            let by = rest.next().and_then(|by| by.strip_prefix("by "));
-            let config = match table {
-                "region_heaps" => format!(", {}", by.unwrap_or("rt_heap_config")),
-                _ => String::new(),
-            };
-            let heap = format!("{}({name}{config});", macro_name(table.trim_end_matches('s')));
-            let abilities = rest.map(|ability| {
-                let group = ability.split(' ').next().expect("a word");
-                format!("{}({name});", macro_name(group))
+            heaps.push(Heap {
+                docs: std::mem::take(&mut docs),
+                name: whole.split(',').next().expect("a name").to_string(),
+                config: rest.next().and_then(|by| by.strip_prefix("by ")).map(str::to_string),
+                abilities: rest.map(|ability| ability.split(' ').next().expect("a word").to_string()).collect(),
             });
-            let uses: Vec<_> = [heap].into_iter().chain(abilities).collect();
-            let line = uses.join(" ");
-            text += &comment(&docs, "");
-            text += &if line.len() > COLUMNS { uses.join("\n") } else { line };
-            text += "\n\n";
-            docs.clear();
             row.clear();
         }
     }
+    heaps
+}
+
+/// The heaps of a table: a summary, the cost classes, and the lines that declare them.
+fn declarations(table: &str) -> String {
+    let mut text = String::new();
+    for Heap { docs, name, config, abilities } in heaps(table) {
+        let config = match table {
+            "region_heaps" => format!(", {}", config.as_deref().unwrap_or("rt_heap_config")),
+            _ => String::new(),
+        };
+        let heap = format!("{}({name}{config});", macro_name(table.trim_end_matches('s')));
+        let abilities = abilities.iter().map(|group| format!("{}({name});", macro_name(group)));
+        let uses: Vec<_> = [heap].into_iter().chain(abilities).collect();
+        let line = uses.join(" ");
+        text += &comment(&docs, "");
+        text += &if line.len() > COLUMNS { uses.join("\n") } else { line };
+        text += "\n\n";
+    }
     text
+}
+
+/// A macro that lists heaps: `kind` is the macro that each is passed to.
+fn list<'a>(define: &str, heaps: impl IntoIterator<Item = &'a Heap>, kind: impl Fn(&Heap) -> &'a str) -> String {
+    let uses = heaps.into_iter().map(|heap| format!("    {}({})", kind(heap), heap.name.trim_start_matches("rt_")));
+    let lines: Vec<_> = [format!("#define {define}")].into_iter().chain(uses).collect();
+    let (last, before) = lines.split_last().expect("a line");
+    before.iter().map(|line| format!("{line:<0$}\\\n", COLUMNS - 1)).collect::<String>() + last + "\n"
+}
+
+fn has(heap: &Heap, ability: &str) -> bool {
+    heap.abilities.iter().any(|one| one == ability)
+}
+
+/// Compares a file with what it should be, or writes it.
+fn agree(file: &str, old: &str, new: &str) {
+    if std::env::var_os("UPDATE_HEADER").is_some() {
+        fs::write(krate().join(file), new).expect("a file that can be written");
+    } else {
+        assert!(old == new, "{file} does not agree with the sources: run ci/header.sh --update");
+    }
 }
 
 fn read(file: &str) -> String {
@@ -295,7 +339,6 @@ fn read(file: &str) -> String {
 
 #[test]
 fn the_header_agrees_with_the_sources() {
-    let place = include().join("rtalloc.h");
     let old = read("include/rtalloc.h");
     let (introduction, _) = old.split_once("#ifndef RTALLOC_H").expect("the introduction, which is written by hand");
     let mut new = format!(
@@ -315,15 +358,49 @@ fn the_header_agrees_with_the_sources() {
                 }
             }
         }
-        new.extend(tables.iter().map(|table| heaps(table)));
+        new.extend(tables.iter().map(|table| declarations(table)));
     }
     groups.iter().for_each(|group| new += &format!("#undef {group}\n"));
     new += "\n#ifdef __cplusplus\n}\n#endif\n\n#endif // RTALLOC_H\n";
     let too_long = new.lines().find(|line| line.len() > COLUMNS);
     assert_eq!(too_long, None, "a line of the header is too long");
-    if std::env::var_os("UPDATE_HEADER").is_some() {
-        fs::write(place, new).expect("include/rtalloc.h can be written");
-    } else {
-        assert!(old == new, "include/rtalloc.h does not agree with the sources: run ci/header.sh --update");
-    }
+    agree("include/rtalloc.h", &old, &new);
+}
+
+#[test]
+fn the_lists_agree_with_the_sources() {
+    let (debug, plain): (Vec<_>, Vec<_>) = heaps("region_heaps").into_iter().partition(|heap| heap.config.is_some());
+    let (shared, handle) = (heaps("shared_heaps"), heaps("handle_heaps"));
+    let more = |heap: &Heap| if has(heap, "regions") { "MORE" } else { "ONE" };
+
+    let file = "include/rtalloc.hpp";
+    let old = read(file);
+    let lists = [
+        list("RTALLOC_ALLOCATORS(MORE, ONE)", &plain, more),
+        list("RTALLOC_DEBUG_ALLOCATORS(MORE, ONE)", &debug, more),
+        list("RTALLOC_SHARED_ALLOCATORS(SHARED)", &shared, |_| "SHARED"),
+        list("RTALLOC_OBJECT_ALLOCATORS(WHOLE, PIECES)", &handle, |heap| {
+            if has(heap, "contiguous") { "WHOLE" } else { "PIECES" }
+        }),
+    ];
+    let new = lists.iter().fold(old.clone(), |text, list| {
+        let define = &list[..list.find(')').expect("parameters")];
+        let (before, rest) = text.split_once(define).expect("the list");
+        let (_, after) = rest.split_once("\n\n").expect("an empty line after the list");
+        format!("{before}{list}\n{after}")
+    });
+    agree(file, &old, &new);
+
+    let file = "tests/allocators.h";
+    let one = list("REGION_ALLOCATORS(X)", &plain, |_| "X");
+    let more = list("MULTI_REGION_ALLOCATORS(X)", plain.iter().filter(|heap| has(heap, "regions")), |_| "X");
+    let debug = list("DEBUG_ALLOCATORS(X)", &debug, |_| "X");
+    let handle = list("HANDLE_ALLOCATORS(X)", &handle, |_| "X");
+    let shared = list("SHARED_ALLOCATORS(X)", &shared, |_| "X");
+    let new = format!(
+        "// The heaps of rtalloc.h by kind, each as X(name). Written by tests/header.rs.\n#ifndef ALLOCATORS_H\n\
+         #define ALLOCATORS_H\n\n{one}\n// Heaps with further regions.\n{more}\n\
+         // TLSF with adapters for debugging, each with its own configuration.\n{debug}\n{handle}\n{shared}\n#endif\n"
+    );
+    agree(file, &read(file), &new);
 }

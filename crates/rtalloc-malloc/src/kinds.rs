@@ -12,13 +12,9 @@ use rtalloc::adapt::{Guarded, GuardedConfig, Locked, Traced, TracedConfig};
 use rtalloc::concurrent::arenas::ArenasConfig;
 use rtalloc::concurrent::bitmap_buddy::BitmapConfig;
 use rtalloc::contract::{Block, Corruption, InitError, Refusals, SharedError};
-use rtalloc::mechanism::segregated::{Exact, RoundUp};
+use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::word::Wide;
-use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, BitmapBuddy, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit,
-    Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, RegionAllocator, SharedAllocator, Slot, Tlsf,
-    TreeBestFit, TreeBuddy, WeightedBuddy,
-};
+use rtalloc::{BitmapBuddy, RegionAllocator, SharedAllocator, Slot, Tlsf, TreeBuddy};
 
 /// Resizes a block: heap, slot, block, size and alignment.
 type Reallocate = unsafe fn(Heap, usize, NonNull<u8>, usize, usize) -> Result<NonNull<u8>, SharedError>;
@@ -249,39 +245,26 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
     }
 }
 
-/// The table of a sequential heap.
-macro_rules! locked {
-    ($name:literal, $starts_small:literal, $heap:ty) => {
-        kind::<ChooseLocked<$heap>>($name, $starts_small)
+/// Makes [`ALL`] of the entries of the library's table that name an allocator here.
+macro_rules! kinds {
+    ($(
+        $(#[$about:meta])*
+        $opaque:ident, $function:ident: $heap:ty, $($cost:literal)* $(, $ability:ident)*
+            $(=> $name:literal starts_small: $starts_small:literal)?;
+    )*) => {
+        /// All allocators; the first is the default. Not among them are allocators that serve only small requests,
+        /// which cannot serve a whole program, and allocators that move objects, which return no addresses.
+        const ALL: &[Kind] = &[
+            kind::<ChooseArenas>("arenas", true),
+            kind::<ChooseTree>("tree-buddy", false),
+            kind::<ChooseBitmap>("bitmap-buddy", false),
+            $($(kind::<ChooseLocked<$heap>>($name, $starts_small),)?)*
+            kind::<ChooseTraced>("traced", true),
+            kind::<ChooseGuarded>("guarded", true),
+        ];
     };
 }
-
-/// All allocators; the first is the default. Not among them are allocators that serve only small requests, which cannot
-/// serve a whole program, and allocators that move objects, which return no addresses.
-const ALL: &[Kind] = &[
-    kind::<ChooseArenas>("arenas", true),
-    kind::<ChooseTree>("tree-buddy", false),
-    kind::<ChooseBitmap>("bitmap-buddy", false),
-    locked!("tlsf", true, Tlsf<'static, 5, RoundUp, Wide>),
-    locked!("tlsf-exact", true, Tlsf<'static, 5, Exact, Wide>),
-    locked!("half-fit", true, HalfFit<'static, Wide>),
-    locked!("first-fit", true, FirstFit<'static, Wide>),
-    locked!("first-fit-address", true, AddressOrderedFirstFit<'static, Wide>),
-    locked!("next-fit", true, NextFit<'static, Wide>),
-    locked!("next-fit-lifo", true, LifoNextFit<'static, Wide>),
-    locked!("best-fit", true, BestFit<'static, Wide>),
-    locked!("tree-best-fit", true, TreeBestFit<'static, Wide>),
-    locked!("fast-fit", true, FastFit<'static, Wide>),
-    locked!("fast-fit-leftmost", true, LeftmostFastFit<'static, Wide>),
-    locked!("binary-buddy", false, BinaryBuddy<'static>),
-    locked!("fibonacci-buddy", false, FibonacciBuddy<'static>),
-    locked!("weighted-buddy", false, WeightedBuddy<'static>),
-    locked!("double-buddy", false, DoubleBuddy<'static>),
-    locked!("quick-fit", false, QuickFit<'static>),
-    locked!("kingsley", true, Kingsley<'static, 4096, Wide>),
-    kind::<ChooseTraced>("traced", true),
-    kind::<ChooseGuarded>("guarded", true),
-];
+rtalloc::region_allocators!(kinds, Wide, NoStats);
 
 /// The names of all allocators.
 pub const NAMES: [&str; ALL.len()] = {

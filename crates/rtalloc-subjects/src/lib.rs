@@ -7,9 +7,9 @@
 //!
 //! How to add an allocator or a peer: ARCHITECTURE.md, "Where to add something".
 
+pub mod ablations;
 mod about;
 pub mod adapter;
-pub mod bitframes;
 pub mod compact_fit;
 mod entries;
 mod guarantee;

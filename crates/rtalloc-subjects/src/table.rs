@@ -1,13 +1,14 @@
 //! The table: one entry per allocator.
 
+use crate::ablations::{
+    Bitframe4, Bitframe8, Bitframe16, BitframeCrossing, BitframeEager, ClassRegions8, Reaps8, SimpleSegregated8,
+    SingleRegion8, ThesisBuddy, ThesisSizes,
+};
 use crate::adapter::{AsDefault, configured, ours};
 use crate::compact_fit::{NotFull, page_blocks};
 use crate::one_slot::{self, OneSlot};
 use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, handles, peers};
 use rtalloc::adapt::SingleUser;
-use rtalloc::bitmapped::bitframe::{
-    BITFRAME_PAGE, Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Lazy,
-};
 use rtalloc::buddy::binary::{Binary, UNLIMITED};
 use rtalloc::buddy::double::Double;
 use rtalloc::buddy::fibonacci::Fibonacci;
@@ -18,15 +19,14 @@ use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
 use rtalloc::contract::RegionAllocator as _;
 use rtalloc::mechanism::buddy::{Buddies, Headers, Placement, SideTable, System};
-use rtalloc::mechanism::frame::Frames;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::validation::Full;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy, FastFit,
-    FibonacciBuddy, FirstFit, HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps,
-    SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, Bitframe, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy,
+    FastFit, FibonacciBuddy, FirstFit, HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps,
+    SimpleSegregated, SingleRegion, Tlsf, TreeBestFit, WeightedBuddy,
 };
 
 /// Every subject, in the order of tables.
@@ -143,7 +143,7 @@ static ALL: &[Subject] = &[
             ..CARVING
         },
     ),
-    ours::<SimpleSegregated<'static, 8, 65>>(
+    ours::<SimpleSegregated8>(
         "simple-segregated-8",
         About {
             summary: "simple-segregated with the thesis' classes of 8 bytes.",
@@ -255,14 +255,14 @@ static ALL: &[Subject] = &[
             ..BUDDIES
         },
     ),
-    ours::<ThesisBuddy<'static>>(
+    ours::<ThesisBuddy>(
         "bbuddy",
         About {
             summary: "The thesis' binary buddy: top blocks of 1024 bytes with a header of 16, so at most five splits.",
             wins: "constant time for small blocks",
             loses: "a request of 512 bytes takes 1024; headers of 16 bytes",
             guarantee: Some(Guarantee::BinaryBuddy),
-            loop_limits: buddies::<Binary<32, 1024>, Headers<16>>(),
+            loop_limits: buddies::<ThesisSizes, Headers<16>>(),
             ..BUDDIES
         },
     ),
@@ -307,7 +307,7 @@ static ALL: &[Subject] = &[
             ..BITFRAMES
         },
     ),
-    ours::<Bitframe<'static, Frames<8, 8, 0>, Lazy, BITFRAME_PAGE, 8>>(
+    ours::<Bitframe8>(
         "bitframe-8",
         About {
             summary: "bitframe with the thesis' chunks of 8 and 64 bytes.",
@@ -316,7 +316,7 @@ static ALL: &[Subject] = &[
             ..BITFRAMES
         },
     ),
-    ours::<BitframeEager<'static>>(
+    ours::<BitframeEager>(
         "bitframe-eager",
         About {
             summary: "bitframe that initialises a whole page when it takes it, as the thesis describes.",
@@ -325,7 +325,7 @@ static ALL: &[Subject] = &[
             ..BITFRAMES
         },
     ),
-    ours::<Bitframe16<'static>>(
+    ours::<Bitframe16>(
         "bitframe-16",
         About {
             summary: "bitframe with frames of 16 chunks.",
@@ -334,7 +334,7 @@ static ALL: &[Subject] = &[
             ..BITFRAMES
         },
     ),
-    ours::<Bitframe4<'static>>(
+    ours::<Bitframe4>(
         "bitframe-4",
         About {
             summary: "bitframe with sequences of at most 4 chunks, and a third size of chunks.",
@@ -343,7 +343,7 @@ static ALL: &[Subject] = &[
             ..BITFRAMES
         },
     ),
-    ours::<BitframeCrossing<'static>>(
+    ours::<BitframeCrossing>(
         "bitframe-crossing",
         About {
             summary: "bitframe with sequences of at most 4 chunks that may cross from one frame into the next.",
@@ -362,7 +362,7 @@ static ALL: &[Subject] = &[
             ..PAGES
         },
     ),
-    ours::<SingleRegion<'static, 1024, 8>>(
+    ours::<SingleRegion8>(
         "regis1-8",
         About {
             summary: "regis1 with the thesis' quantum of 8 bytes.",
@@ -382,7 +382,7 @@ static ALL: &[Subject] = &[
             ..PAGES
         },
     ),
-    ours::<ClassRegions<'static, 1024, 8>>(
+    ours::<ClassRegions8>(
         "regis2-8",
         About {
             summary: "regis2 with the thesis' classes of 8 bytes.",
@@ -403,7 +403,7 @@ static ALL: &[Subject] = &[
             ..PAGES
         },
     ),
-    ours::<Reaps<'static, 1024, 8>>(
+    ours::<Reaps8>(
         "reaps-8",
         About {
             summary: "reaps with the thesis' classes of 8 bytes.",

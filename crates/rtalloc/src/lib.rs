@@ -46,7 +46,7 @@
 //! | [`indexed`] | a tree of free blocks: [`TreeBestFit`], [`FastFit`], [`LeftmostFastFit`] |
 //! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
-//! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and improvements of it |
+//! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
 //! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`], [`SharedCompactFit`]; where there is a compare-and-swap |
 //! | [`adapt`] | converts one kind of allocator into another: a lock around a heap, a heap as the global allocator; and wraps a heap: a [guard](adapt::guarded) that finds misuse, [failures](adapt::failing) on purpose, [quotas](adapt::quota), a [flight recorder](adapt::traced) |
@@ -94,6 +94,7 @@
 extern crate std;
 
 pub mod adapt;
+mod allocators;
 pub mod bitmapped;
 pub mod buddy;
 pub mod compact_fit;
@@ -112,7 +113,7 @@ pub mod sequential;
 #[doc(inline)]
 pub use bitmapped::Bitframe;
 #[doc(inline)]
-pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
+pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, WeightedBuddy};
 #[doc(inline)]
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
 #[cfg(target_has_atomic = "ptr")]

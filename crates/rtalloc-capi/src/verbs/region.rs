@@ -10,7 +10,8 @@ macro_rules! region_heaps {
     ($(
         $(#[doc = $about:literal])*
         $opaque:ident, $name:ident: $heap:ty, $allocate:literal $deallocate:literal $reallocate:literal
-            $(by $config:ident)? $(, $ability:ident $([$($reach:tt)*])?)*;
+            $(by $config:ident)? $(, $ability:ident $([$($reach:tt)*])?)*
+            $(=> $in_malloc:literal starts_small: $starts_small:literal)?;
     )*) => {
         $(
             pub use $name::$opaque;

@@ -3,7 +3,6 @@
 // Each test uses only some of these functions.
 #![allow(dead_code)]
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -19,15 +18,6 @@ pub fn krate() -> &'static Path {
 /// The folder of the headers.
 pub fn include() -> PathBuf {
     krate().join("include")
-}
-
-/// The heaps of rtalloc.h: the names, without `rt_`, in the declarations of heaps and in functions that create one.
-pub fn heaps_of<'a>(header: &'a str) -> BTreeSet<&'a str> {
-    let name = |line: &'a str| match line.strip_prefix("RT_DECLARE_") {
-        Some(declaration) => declaration.split_once("_HEAP(rt_")?.1.split([',', ')']).next(),
-        None => line.strip_prefix("rt_")?.split_once("_init(")?.0.split_once(" *rt_").map(|(_, name)| name),
-    };
-    header.lines().filter_map(name).collect()
 }
 
 /// The path of a compiled program.

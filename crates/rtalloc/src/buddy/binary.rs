@@ -27,13 +27,14 @@
 //! # Placement of tags
 //!
 //! [`BinaryBuddy`] keeps tags in a side table: one byte for every smallest block, a sixteenth of the heap, and a
-//! request of 2^k takes 2^k. With headers before the payloads, as in the papers ([`Headers`]), there is no table, and
-//! every request of 2^k takes 2^(k+1). Programs request powers of two more often than any other sizes, which is why the
-//! side table is the default. Payloads are aligned to their block's size either way: a header lies at the end of the
-//! previous block.
+//! request of 2^k takes 2^k. With headers before the payloads, as in the papers
+//! ([`Headers`](crate::mechanism::buddy::Headers)), there is no table, and every request of 2^k takes 2^(k+1). Programs
+//! request powers of two more often than any other sizes, which is why the side table is the default. Payloads are
+//! aligned to their block's size either way: a header lies at the end of the previous block.
 //!
-//! The thesis' `bbuddy` (6.2) is [`ThesisBuddy`]: headers of 16 bytes and blocks of 32 to 1024 bytes, for requests of
-//! at most 1008. In a region that is not aligned, the first and the last blocks are smaller; the thesis has an aligned heap.
+//! The thesis' `bbuddy` (6.2) is `Buddies<Binary<32, 1024>, Headers<16>, Offset32>`: blocks of 32 to 1024 bytes for
+//! requests of at most 1008. In a region that is not aligned, the first and the last blocks are smaller; the thesis has
+//! an aligned heap.
 //!
 //! # Costs
 //!
@@ -48,17 +49,16 @@
 //!
 //! # Figures
 //!
-//! <!-- figures: binary-buddy bbuddy -->
+//! <!-- figures: binary-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `binary-buddy` | 483, 496, 672 | 0 B | 16 B | 3,968 B, 61,808 B | 66.9 %, 23.0 % |
-//! | `bbuddy` | 223, 237, 270 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |
 //!
 //! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::{computed, floor_log2};
-use crate::mechanism::buddy::{Buddies, Headers, Piece, SideTable, System};
+use crate::mechanism::buddy::{Buddies, Piece, SideTable, System};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -74,9 +74,6 @@ pub const UNLIMITED: usize = 1 << (usize::BITS - 2);
 /// Binary buddies with links of width `W`, statistics `T`, tags in `P`, and a smallest block of `UNIT` bytes.
 pub type BinaryBuddy<'r, W = Offset32, T = NoStats, P = SideTable, const UNIT: usize = UNIT_BYTES> =
     PolicyHeap<'r, Buddies<Binary<UNIT, UNLIMITED>, P, W>, T>;
-
-/// Binary buddies as in the experiments of the thesis (`bbuddy`, 6.2): 32 to 1024 bytes with headers of 16.
-pub type ThesisBuddy<'r, W = Offset32, T = NoStats> = PolicyHeap<'r, Buddies<Binary<32, 1024>, Headers<16>, W>, T>;
 
 /// Powers of two from `UNIT` to `MOST` bytes. A class is the logarithm.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,6 @@
 //! | | sizes, in smallest blocks | a request takes at most | name |
 //! |---|---|---|---|
 //! | [`BinaryBuddy`] | 1 2 4 8 16 32 ... | 2 times itself | `binary-buddy` |
-//! | [`ThesisBuddy`] | 1 2 4 8 16 32, and no larger ones | 2 times itself and its header | `bbuddy` |
 //! | [`FibonacciBuddy`] | 1 1 2 3 5 8 13 ... | 1.67 times, 1.62 as blocks grow | `fibonacci-buddy` |
 //! | [`WeightedBuddy`] | 1 2 3 4 6 8 12 ... | 1.5 times, 1.33 above a 3·2^k | `weighted-buddy` |
 //! | [`DoubleBuddy`] | 1 2 4 8 ... and 3 6 12 ... | as weighted, while either part of the heap has room | `double-buddy` |
@@ -15,7 +14,7 @@ pub mod double;
 pub mod fibonacci;
 pub mod weighted;
 
-pub use binary::{BinaryBuddy, ThesisBuddy};
+pub use binary::BinaryBuddy;
 pub use double::DoubleBuddy;
 pub use fibonacci::FibonacciBuddy;
 pub use weighted::WeightedBuddy;

@@ -44,11 +44,10 @@
 //!
 //! # Figures
 //!
-//! <!-- figures: reaps reaps-8 -->
+//! <!-- figures: reaps -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `reaps` | 44, 80, 44 | 0 B | 16 B | 2,048 B, 2,048 B | -, 16.8 % (blocks up to 992 B) |
-//! | `reaps-8` | 47, 83, 47 | 0 B | 8 B | 2,048 B, 2,048 B | -, 16.7 % (blocks up to 512 B) |
 //!
 //! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->

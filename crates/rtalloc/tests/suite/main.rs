@@ -55,17 +55,19 @@ mod tier;
 use adapted::{Armed, Holding, WithRecords};
 use arena::WithSlots;
 use rtalloc::adapt::{Failing, Guarded, Locked, Masked, Quota, SingleUser};
-use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
+use rtalloc::bitmapped::bitframe::{Bitframe, Eager, Lazy};
+use rtalloc::buddy::binary::Binary;
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, Trimmed, Whole};
 use rtalloc::concurrent::tree_buddy::{
     Everything, Faithful, InBand, Lazy as LazyTree, OutOfBand, ReadsFirst, Rotated, TreeBuddy, Watched,
 };
 use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
-use rtalloc::mechanism::buddy::{Headers, SideTable};
+use rtalloc::mechanism::buddy::{Buddies, Headers, SideTable};
 use rtalloc::mechanism::frame::Frames;
 use rtalloc::mechanism::free_list::{AddressOrder, Best, Fifo, First, Lifo, Next, OneList};
 use rtalloc::mechanism::page::QUANTUM;
+use rtalloc::mechanism::policy_heap::PolicyHeap;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::tree::splay::SizeTree;
@@ -73,8 +75,8 @@ use rtalloc::mechanism::validation::Full;
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
-    HalfFit, Kingsley, LeftmostFastFit, NextFit, QuickFit, Reaps, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf,
-    TreeBestFit, WeightedBuddy,
+    HalfFit, Kingsley, LeftmostFastFit, NextFit, QuickFit, Reaps, SimpleSegregated, SingleRegion, Tlsf, TreeBestFit,
+    WeightedBuddy,
 };
 use subject::{with, with_regions};
 
@@ -299,7 +301,7 @@ suite! {
     binary_buddy_short: BinaryBuddy<'static, Offset16, WithStats, SideTable, 8>, explored: (19_001, 554_335, 15; daily: 4376, 56_395, 8), short_reach;
     binary_buddy_header: BinaryBuddy<'static, Offset32, WithStats, Headers, 16>, explored: (19_001, 554_335, 15; daily: 4376, 56_395, 8);
     binary_buddy_wide: BinaryBuddy<'static, Wide, NoStats, Headers<8>, 32>, explored: (19_001, 554_310, 15);
-    thesis_buddy: ThesisBuddy<'static, Offset32, WithStats>, explored: (45_396, 1_199_450, 16; daily: 8441, 100_845, 9);
+    thesis_buddy: PolicyHeap<'static, Buddies<Binary<32, 1024>, Headers<16>, Offset32>, WithStats>, explored: (45_396, 1_199_450, 16; daily: 8441, 100_845, 9);
     fibonacci_buddy: FibonacciBuddy<'static>, explored: (13_222, 366_290, 15);
     fibonacci_buddy_side_table: FibonacciBuddy<'static, Offset32, WithStats, SideTable>, explored: (13_222, 366_290, 15; daily: 4057, 51_580, 7);
     fibonacci_buddy_wide_header: FibonacciBuddy<'static, Offset32, WithStats, Headers<16>, 32>, explored: (13_222, 366_290, 15; daily: 3790, 48_895, 7);
@@ -322,10 +324,10 @@ suite! {
     quick_fit_halves: QuickFit<'static, 64, 32, WithStats>, explored: (28_823, 796_290, 15; daily: 6869, 111_525, 9), serves_again;
     bitframe: Bitframe<'static>, explored: (with_small_pages);
     bitframe_small_pages: Bitframe<'static, Frames<8, 8, 0>, Lazy, 2048, WORDS, 2, WithStats>, explored: (with_small_pages);
-    bitframe_eager: BitframeEager<'static, 2048, WORDS>, explored: (with_small_pages);
-    bitframe_16: Bitframe16<'static, 8192, WORDS, WithStats>, explored: (with_small_pages);
-    bitframe_4: Bitframe4<'static, 4096, WORDS>, explored: (with_small_pages);
-    bitframe_crossing: BitframeCrossing<'static, 4096, WORDS, WithStats>, explored: (with_small_pages);
+    bitframe_eager: Bitframe<'static, Frames<8, 8, 0>, Eager, 2048, WORDS, 2>, explored: (with_small_pages);
+    bitframe_16: Bitframe<'static, Frames<16, 16, 0>, Lazy, 8192, WORDS, 2, WithStats>, explored: (with_small_pages);
+    bitframe_4: Bitframe<'static, Frames<8, 4, 0>, Lazy, 4096, WORDS, 3>, explored: (with_small_pages);
+    bitframe_crossing: Bitframe<'static, Frames<8, 4, 3>, Lazy, 4096, WORDS, 3, WithStats>, explored: (with_small_pages);
     arenas: WithSlots<1>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
     arenas_of_two: WithSlots<2>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
     arenas_full_validation: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>, explored: (with_small_pages), serves_again;

@@ -29,19 +29,19 @@
 //! | pages | one of each chunk size initially; then on demand | all on demand; of the request's chunk size while there is room for one, then any class above that has a sequence |
 //! | empty page | not stated | returned, for any chunk size |
 //! | equal classes (8 small chunks, 1 large) | left open | the small ones |
-//! | initialisation of frames | all of a page at once, or (footnote 11) on demand | `S`: [`Eager`], or [`Lazy`], the default |
+//! | initialisation of frames | all of a page at once, or (footnote 11) on demand | `I`: [`Eager`], or [`Lazy`], the default |
 //! | frames | 8 chunks; proposed: 16 chunks, at most 4, across frames | `F`: see [`frame`](crate::mechanism::frame) |
 //!
 //! `Bitframe<..., QUANTUM = 8>` has the figures of the thesis.
 //!
 //! The proposals of 5.7, by type:
 //!
-//! | | type | changes |
-//! |---|---|---|
-//! | `bitframe-eager` | [`BitframeEager`] | every frame of a page is written when the page is taken: a bound linear in the page |
-//! | `bitframe-16` | [`Bitframe16`] | 16 chunks and links of 8 bits in 6 bytes; two tables of 2^16 would be 128 KiB, so the run is found by halving, without a load; three blocks of 5 chunks per frame instead of one in each 8 |
-//! | `bitframe-4` | [`Bitframe4`] | chunk sizes q, 4q, 16q; at most 4 chunks in a row: two blocks per frame at least |
-//! | `bitframe-crossing` | [`BitframeCrossing`] | the same, and a block may end in the next frame: the bits of both are merged and looked up in tables of 2^11; an operation updates up to three frames |
+//! | `F`, `I` and `SIZES` | changes |
+//! |---|---|
+//! | [`Eager`] | every frame of a page is written when the page is taken: a bound linear in the page |
+//! | `Frames<16, 16, 0>` | 16 chunks and links of 8 bits in 6 bytes; two tables of 2^16 would be 128 KiB, so the run is found by halving, without a load; three blocks of 5 chunks per frame instead of one in each 8 |
+//! | `Frames<8, 4, 0>`, 3 sizes | chunk sizes q, 4q, 16q; at most 4 chunks in a row: two blocks per frame at least |
+//! | `Frames<8, 4, 3>`, 3 sizes | the same, and a block may end in the next frame: the bits of both are merged and looked up in tables of 2^11; an operation updates up to three frames |
 //!
 //! An alignment beyond the chunk size is served from a sequence that is longer by the alignment: the block is its
 //! aligned part, and the chunks around it stay free. The largest alignment is the largest chunk.
@@ -60,15 +60,10 @@
 //!
 //! # Figures
 //!
-//! <!-- figures: bitframe bitframe-8 bitframe-eager bitframe-16 bitframe-4 bitframe-crossing -->
+//! <!-- figures: bitframe -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `bitframe` | 332, 352, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
-//! | `bitframe-8` | 332, 352, 178 | 0 B | 8 B | 16,384 B, 16,384 B | -, 29.2 % (blocks up to 512 B) |
-//! | `bitframe-eager` | 3,030, 3,050, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
-//! | `bitframe-16` | 477, 502, 260 | 0 B | 16 B | 16,384 B, 16,384 B | -, 25.9 % (blocks up to 4,096 B) |
-//! | `bitframe-4` | 327, 349, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
-//! | `bitframe-crossing` | 581, 625, 385 | 0 B | 16 B | 16,384 B, 16,384 B | -, 20.4 % (blocks up to 1,024 B) |
 //!
 //! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
@@ -106,26 +101,6 @@ pub type Bitframe<
     const SIZES: usize = 2,
     T = NoStats,
 > = PolicyHeap<'r, BitframePolicy<F, I, PAGE, QUANTUM, SIZES>, T>;
-
-/// Bitframe that initialises all frames of a page at once.
-pub type BitframeEager<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = NoStats> =
-    Bitframe<'r, Frames<8, 8, 0>, Eager, PAGE, QUANTUM, 2, T>;
-
-/// Bitframe with frames of 16 chunks.
-pub type Bitframe16<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = NoStats> =
-    Bitframe<'r, Frames<16, 16, 0>, Lazy, PAGE, QUANTUM, 2, T>;
-
-/// Bitframe with sequences of at most 4 chunks.
-pub type Bitframe4<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = NoStats> =
-    Bitframe<'r, Frames<8, 4, 0>, Lazy, PAGE, QUANTUM, 3, T>;
-
-/// Bitframe with sequences of at most 4 chunks that cross frames.
-pub type BitframeCrossing<
-    'r,
-    const PAGE: usize = BITFRAME_PAGE,
-    const QUANTUM: usize = { pages::QUANTUM },
-    T = NoStats,
-> = Bitframe<'r, Frames<8, 4, 3>, Lazy, PAGE, QUANTUM, 3, T>;
 
 /// When the frames of a page are initialised.
 pub trait Initialisation: Sealed + Copy + core::fmt::Debug + 'static {

@@ -7,9 +7,10 @@ use crate::buddy::double::Double;
 use crate::buddy::fibonacci::Fibonacci;
 use crate::buddy::weighted::Weighted;
 use crate::contract::{Contract, RegionAllocator};
+use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::{Offset16, Offset32};
-use crate::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
+use crate::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, WeightedBuddy};
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -39,6 +40,9 @@ fn blocks<A: RegionAllocator<'static>>(heap: &A) -> Vec<(usize, bool)> {
 
 /// Binary buddies with the same unit on machines of any width.
 type Sixteen<'r> = BinaryBuddy<'r, Offset32, NoStats, SideTable, 16>;
+
+/// The thesis' `bbuddy`.
+type ThesisBuddy<'r> = PolicyHeap<'r, Buddies<Capped, Headers<16>, Offset32>, NoStats>;
 
 /// A heap whose initial blocks are exactly these.
 fn fresh<A: RegionAllocator<'static>>(sizes: &[usize]) -> A {

@@ -1,13 +1,13 @@
 //! The measured allocators: the thesis' seven, and Bitframe with the variants that the thesis proposes.
 
 use crate::papers::thesis::published::ALLOCATORS;
-use rtalloc_subjects::bitframes::VARIANTS;
+use rtalloc_subjects::ablations::BITFRAMES;
 use rtalloc_subjects::{Subject, one};
 
 /// Names of all allocators, the thesis' first.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    ALLOCATORS.iter().map(|(name, _)| *name).chain(VARIANTS.iter().map(|(name, _)| *name)).collect()
+    ALLOCATORS.iter().map(|(name, _)| *name).chain(BITFRAMES.iter().map(|(name, _)| *name)).collect()
 }
 
 /// The allocator with one of these [`names`].
@@ -16,7 +16,7 @@ pub fn names() -> Vec<&'static str> {
 ///
 /// If the name is none of them.
 pub fn subject(name: &str) -> Result<&'static Subject, String> {
-    if let Some((_, subject)) = VARIANTS.iter().find(|(known, _)| *known == name) {
+    if let Some((_, subject)) = BITFRAMES.iter().find(|(known, _)| *known == name) {
         return Ok(subject);
     }
     let known = ALLOCATORS.iter().find(|(known, _)| *known == name);
@@ -27,7 +27,7 @@ pub fn subject(name: &str) -> Result<&'static Subject, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtalloc_subjects::bitframes::QUANTUM;
+    use rtalloc_subjects::ablations::QUANTUM;
 
     #[test]
     fn everybody_is_there_and_serves_512_bytes() {
