@@ -6,7 +6,7 @@
 pub mod turns;
 
 use crate::observe::{Limits, Operation};
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::certificate::Certificate;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
@@ -103,7 +103,7 @@ impl Analysis {
         let bound = |entry: u64| {
             let graph = Graph::explore(file, &[entry], &never).ok()?;
             // The only loop is the one that waits for the lock.
-            let tried = |one: &Turning| LoopFact { place: Place::Address(one.place), at_most: 1 };
+            let tried = |one: &BoundableLoop| LoopFact { place: Place::Address(one.place), at_most: 1 };
             let loops = pathbound::loops(file, &graph, entry).ok()?.iter().map(tried).collect();
             Some(proved(file, entry, &Facts { loops, ..Facts::default() }, &never).ok()?.instructions)
         };

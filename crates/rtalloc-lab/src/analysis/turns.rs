@@ -39,7 +39,7 @@ use super::{Analysis, Unbounded, proved, proved_as_fits};
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, Image as _};
@@ -379,7 +379,7 @@ fn formula_from(
 }
 
 /// The bound of every loop from the source; `None` if one has no comment.
-fn known(file: &ElfFile, loops: &[Turning]) -> Option<Vec<Known>> {
+fn known(file: &ElfFile, loops: &[BoundableLoop]) -> Option<Vec<Known>> {
     let marks: Vec<Option<&Mark>> = loops.iter().map(|one| mark(file, one)).collect();
     let known = loops.iter().zip(&marks).map(|(one, mark)| {
         // One comment refers to one loop, not to others that were inlined into it.
@@ -392,7 +392,7 @@ fn known(file: &ElfFile, loops: &[Turning]) -> Option<Vec<Known>> {
 }
 
 /// The comment on the loop from which most of a loop's own instructions come.
-fn mark(file: &ElfFile, one: &Turning) -> Option<&'static Mark> {
+fn mark(file: &ElfFile, one: &BoundableLoop) -> Option<&'static Mark> {
     // By comment: the instructions for which it is the innermost, and those that it encloses.
     let mut votes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for address in &one.own {
