@@ -3,7 +3,7 @@
 //! The bounded entry points are the measured ones: functions of the running binary, whose file is analysed. The checker
 //! verifies every bound's certificate before the bound is shown.
 
-pub mod turns;
+pub mod loop_bounds;
 
 use crate::observe::{Limits, Operation};
 use pathbound::bound::BoundableLoop;
@@ -122,7 +122,7 @@ impl Analysis {
     /// The bounds of a subject in a heap of any size, from the loop bounds in the library's source.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        Operation::ALL.map(|operation| match turns::loop_bounds(self, subject, operation) {
+        Operation::ALL.map(|operation| match loop_bounds::entry_bounds(self, subject, operation) {
             Ok(Some(bounds)) => bounds.in_largest,
             _ => self.without_loops(subject, operation),
         })
@@ -131,7 +131,7 @@ impl Analysis {
     /// The same of an operation in a heap of 16 MiB.
     #[must_use]
     pub fn limit_in_heap(&self, subject: &Subject, operation: Operation) -> Option<u64> {
-        match turns::loop_bounds(self, subject, operation) {
+        match loop_bounds::entry_bounds(self, subject, operation) {
             Ok(Some(bounds)) => bounds.bound.map(|bound| bound.instructions),
             _ => self.without_loops(subject, operation),
         }
