@@ -196,14 +196,14 @@ class Committed:
         return row[heads[column]].split(" ")[0] if row and column in heads else "-"
 
     def bound(self, allocator, operation):
-        """The static bound, or what it costs by turns."""
+        """The static bound, or its cost per iteration."""
         known = self.bounds.get(allocator)
         if known is None:
             return self.cell("All allocators", allocator, f"{'free' if operation == 'deallocate' else operation}at most")
         if operation in known:
             return f"{known[operation]:,}"
-        turns = [key.split(", per ")[1] for key in known if key.startswith(f"{operation}, per ")]
-        return " + ".join([str(known[f"{operation}, base"])] + [f"{known[f'{operation}, per {turn}']} per {turn}" for turn in turns])
+        units = [key.split(", per ")[1] for key in known if key.startswith(f"{operation}, per ")]
+        return " + ".join([str(known[f"{operation}, base"])] + [f"{known[f'{operation}, per {unit}']} per {unit}" for unit in units])
 
     def figure(self, allocator, head):
         """What belongs into a column of a table of the book."""

@@ -1,10 +1,13 @@
-//! Builds the trace recorder, lists the shipped traces, and reads off the library's source what bounds its loops, so
-//! that the laboratory can carry all of it inside itself.
+//! Builds the trace recorder, lists the shipped traces, and lists the loop bounds in the library's source, so that
+//! the laboratory can carry all of it inside itself.
 //!
 //! `rtalloc record` preloads a shared library into the program it records. Cargo cannot hand one package's cdylib to
 //! another, so the compiler is called here on the sources of `rtalloc-sys` and `rtalloc-preload` directly; they need
 //! nothing but the compiler. The result, some ten kilobytes in `OUT_DIR`, is embedded with `include_bytes!`: the one
 //! file `rtalloc` is all a user copies.
+
+#[path = "build/loop_markers.rs"]
+mod loop_markers;
 
 use std::env;
 use std::ffi::OsString;
@@ -23,13 +26,14 @@ fn main() -> ExitCode {
 
 fn build() -> Result<(), String> {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
     let out = PathBuf::from(variable("OUT_DIR")?);
     let shared = out.join("librtalloc_sys.rlib");
 
     println!("cargo:rustc-env=LAB_RUSTC_VERSION={}", compiler_version()?);
     name_version()?;
     list_traces(Path::new("../../traces"))?;
-    list_turns(Path::new("../rtalloc/src"))?;
+    list_loop_markers(Path::new("../rtalloc/src"))?;
 
     let mut compiler = compiler_of("../rtalloc-sys/src", &shared)?;
     run(compiler.args(["--crate-name=rtalloc_sys", "--crate-type=rlib"]))?;
@@ -116,8 +120,9 @@ fn commit() -> Option<(String, String, bool)> {
 }
 
 /// What the command is built of, besides other people's crates.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "build.rs",
+    "build",
     "src",
     "Cargo.toml",
     "../rtalloc/src",
@@ -163,31 +168,27 @@ fn list_traces(folder: &Path) -> Result<(), String> {
     std::fs::write(&target, table).map_err(|error| format!("cannot write {}: {error}", target.display()))
 }
 
-/// Writes `turns.rs`: the table of what the library's source says of its loops, in comments `// turns: WHAT` in front
-/// of them. A loop goes from there to the brace that closes its body. Those of `adapt` wait for others or go round the
-/// slots of a program: a reader wants to know, and no bound is made of it.
-fn list_turns(folder: &Path) -> Result<(), String> {
+/// Writes `loop_markers.rs`: the table of the loops that the library's source marks with `loop_bound!`.
+fn list_loop_markers(folder: &Path) -> Result<(), String> {
     println!("cargo:rerun-if-changed={}", folder.display());
-    let mut table =
-        String::from("/// File, first line, last line, and what bounds the turns.\nstatic MARKS: &[Mark] = &[\n");
-    for path in rust_files(folder)?.iter().filter(|path| !path.starts_with(folder.join("adapt"))) {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        let lines: Vec<&str> = text.lines().collect();
-        for (index, line) in lines.iter().enumerate() {
-            let Some(what) = line.trim_start().strip_prefix("// turns: ") else { continue };
-            let what = what.split(['.', ';', ':']).next().unwrap_or_default().trim();
-            let length = statement_lines(&lines[index + 1..])
-                .ok_or_else(|| format!("{}:{}: no loop follows the comment", path.display(), index + 1))?;
-            let file = Path::new("rtalloc/src").join(path.strip_prefix(folder).unwrap_or(path)).display().to_string();
+    let mut table = String::from("/// The marked loops of the library.\nstatic MARKERS: &[Marker] = &[\n");
+    for path in rust_files(folder)? {
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let loops = loop_markers::marked_loops(&text).map_err(|error| {
+            let at = error.span().start();
+            format!("{}:{}:{}: {error}", path.display(), at.line, at.column + 1)
+        })?;
+        let file = Path::new("rtalloc/src").join(path.strip_prefix(folder).unwrap_or(&path)).display().to_string();
+        for one in loops {
             table.push_str(&format!(
-                "    Mark {{ file: {file:?}, first: {}, last: {}, what: {what:?} }},\n",
-                index + 2,
-                index + 1 + length
+                "    Marker {{ file: {file:?}, first_line: {}, last_line: {}, bound: {} }},\n",
+                one.first_line, one.last_line, one.bound
             ));
         }
     }
     table.push_str("];\n");
-    let target = PathBuf::from(variable("OUT_DIR")?).join("turns.rs");
+    let target = PathBuf::from(variable("OUT_DIR")?).join("loop_markers.rs");
     std::fs::write(&target, table).map_err(|error| format!("cannot write {}: {error}", target.display()))
 }
 
@@ -205,22 +206,6 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     }
     files.sort();
     Ok(files)
-}
-
-/// Number of lines up to the one on which the first brace that opens is closed.
-fn statement_lines(lines: &[&str]) -> Option<usize> {
-    let mut open = 0usize;
-    for (index, line) in lines.iter().enumerate() {
-        for letter in line.split("//").next().unwrap_or_default().chars() {
-            match letter {
-                '{' => open += 1,
-                '}' if open == 1 => return Some(index + 1),
-                '}' => open = open.checked_sub(1)?,
-                _ => {}
-            }
-        }
-    }
-    None
 }
 
 /// The compiler as it names itself, for the results measured with what it builds.

@@ -69,7 +69,7 @@ pub struct Step {
 
 /// A loop on the paths of an entry that return, which a fact can bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turning {
+pub struct BoundableLoop {
     /// The instruction through which it is entered.
     pub header: u64,
     /// The instruction at which to count its iterations: the last one that every iteration executes.
@@ -88,13 +88,13 @@ pub struct Turning {
 ///
 /// Reasons that no fact removes: [`Decline::Obstacle`], [`Decline::Recursion`], [`Decline::IrreducibleLoop`],
 /// [`Decline::NeverReturns`].
-pub fn loops(image: &dyn Image, graph: &Graph, entry: u64) -> Result<Vec<Turning>, Decline> {
+pub fn loops(image: &dyn Image, graph: &Graph, entry: u64) -> Result<Vec<BoundableLoop>, Decline> {
     let paths = Paths::new(image, graph, entry, &BTreeSet::new())?;
     if !paths.exist() {
         return Err(Decline::NeverReturns(Site::of(image, entry)));
     }
     passable(image, graph, &paths)?;
-    Loops::found(image, &paths).map(|loops| loops.turning(&paths))
+    Loops::found(image, &paths).map(|loops| loops.boundable(&paths))
 }
 
 /// Bounds an entry point.

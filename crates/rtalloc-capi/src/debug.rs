@@ -233,7 +233,7 @@ impl rt_quota_tlsf_config {
         if self.components > RT_COMPONENTS || (self.components != 0 && self.limits.is_null()) {
             return None;
         }
-        // turns: components
+        // Loop bound: components
         for (number, place) in limits.iter_mut().take(self.components).enumerate() {
             // SAFETY: `limits` points to `components` limits, and `number` is less.
             *place = unsafe { self.limits.add(number).read() }.into();

@@ -22,7 +22,7 @@ fn by_words(addresses: usize, bytes: usize) -> bool {
 #[inline(always)]
 unsafe fn ascend<T>(to: *mut c_void, from: *const c_void, bytes: usize) {
     let (to, from) = (to.cast::<T>(), from.cast::<T>());
-    // turns: units of the length.
+    // Loop bound: units of the length.
     for at in 0..bytes / size_of::<T>() {
         // SAFETY: both ranges have `bytes` bytes, and `at` is inside them.
         unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) }
@@ -33,7 +33,7 @@ unsafe fn ascend<T>(to: *mut c_void, from: *const c_void, bytes: usize) {
 #[inline(always)]
 unsafe fn descend<T>(to: *mut c_void, from: *const c_void, bytes: usize) {
     let (to, from) = (to.cast::<T>(), from.cast::<T>());
-    // turns: units of the length.
+    // Loop bound: units of the length.
     for at in (0..bytes / size_of::<T>()).rev() {
         // SAFETY: both ranges have `bytes` bytes, and `at` is inside them.
         unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) }
@@ -77,12 +77,12 @@ unsafe extern "C" fn fill(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_
     unsafe {
         if by_words(to.addr(), bytes) {
             let word = usize::from_ne_bytes([byte as u8; WORD]);
-            // turns: words of the length.
+            // Loop bound: words of the length.
             for at in 0..bytes / WORD {
                 to.cast::<usize>().add(at).write_volatile(word);
             }
         } else {
-            // turns: bytes of the length.
+            // Loop bound: bytes of the length.
             for at in 0..bytes {
                 to.cast::<u8>().add(at).write_volatile(byte as u8);
             }
@@ -93,7 +93,7 @@ unsafe extern "C" fn fill(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_
 
 /// C's `memcmp`.
 unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, bytes: usize) -> c_int {
-    // turns: bytes of the length.
+    // Loop bound: bytes of the length.
     for at in 0..bytes {
         // SAFETY: both ranges have `bytes` bytes, and `at` is inside them.
         let (one, other) =

@@ -215,7 +215,7 @@ pub(crate) const fn copied<const N: usize>(text: &str) -> [c_char; N] {
     let mut copy = [0; N];
     let text = text.as_bytes();
     let mut at = 0;
-    // turns: bytes of the text.
+    // Loop bound: bytes of the text.
     while at < text.len() && at + 1 < N {
         copy[at] = text[at] as c_char;
         at += 1;

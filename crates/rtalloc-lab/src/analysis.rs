@@ -3,10 +3,10 @@
 //! The bounded entry points are the measured ones: functions of the running binary, whose file is analysed. The checker
 //! verifies every bound's certificate before the bound is shown.
 
-pub mod turns;
+pub mod loop_bounds;
 
 use crate::observe::{Limits, Operation};
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::certificate::Certificate;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
@@ -103,7 +103,7 @@ impl Analysis {
         let bound = |entry: u64| {
             let graph = Graph::explore(file, &[entry], &never).ok()?;
             // The only loop is the one that waits for the lock.
-            let tried = |one: &Turning| LoopFact { place: Place::Address(one.place), at_most: 1 };
+            let tried = |one: &BoundableLoop| LoopFact { place: Place::Address(one.place), at_most: 1 };
             let loops = pathbound::loops(file, &graph, entry).ok()?.iter().map(tried).collect();
             Some(proved(file, entry, &Facts { loops, ..Facts::default() }, &never).ok()?.instructions)
         };
@@ -122,7 +122,7 @@ impl Analysis {
     /// The bounds of a subject in a heap of any size, from the loop bounds in the library's source.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        Operation::ALL.map(|operation| match turns::loop_bounds(self, subject, operation) {
+        Operation::ALL.map(|operation| match loop_bounds::entry_bounds(self, subject, operation) {
             Ok(Some(bounds)) => bounds.in_largest,
             _ => self.without_loops(subject, operation),
         })
@@ -131,7 +131,7 @@ impl Analysis {
     /// The same of an operation in a heap of 16 MiB.
     #[must_use]
     pub fn limit_in_heap(&self, subject: &Subject, operation: Operation) -> Option<u64> {
-        match turns::loop_bounds(self, subject, operation) {
+        match loop_bounds::entry_bounds(self, subject, operation) {
             Ok(Some(bounds)) => bounds.bound.map(|bound| bound.instructions),
             _ => self.without_loops(subject, operation),
         }

@@ -1,7 +1,6 @@
 //! The summary of a subject in the catalogue: its contract, its note, and the proved bounds of its code.
 
-use crate::analysis::turns;
-use crate::analysis::{Analysis, proved};
+use crate::analysis::{Analysis, loop_bounds, proved};
 use crate::observe;
 use crate::probe::reads::{counted_read, read_instructions};
 use crate::result::catalogue::{Blocks, Control, Operation, Summary};
@@ -42,9 +41,9 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
     };
     let operations = observe::Operation::ALL.map(|operation| {
         let entry = analysis.entry(subject, operation);
-        let (bound, formula) = match turns::loop_bounds(analysis, subject, operation) {
+        let (bound, formula) = match loop_bounds::entry_bounds(analysis, subject, operation) {
             Ok(Some(bounds)) => (bounds.bound, bounds.formula),
-            // Loops without a comment in the source: the reason comes from trying to bound them.
+            // Loops without a marker in the source: the reason comes from trying to bound them.
             _ => (None, None),
         };
         let bound = match (bound, &formula) {

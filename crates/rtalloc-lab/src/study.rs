@@ -7,8 +7,7 @@
 mod evidence;
 mod processes;
 
-use crate::analysis::turns;
-use crate::analysis::{self, Analysis, Unbounded, proved_as_fits};
+use crate::analysis::{self, Analysis, Unbounded, loop_bounds, proved_as_fits};
 use crate::observe::{Operation, search};
 use crate::probe::CountError;
 use crate::replay::isolate::Progress;
@@ -103,7 +102,7 @@ pub fn study(
                 // A user's facts about loops take the place of the source's.
                 if facts.loops.is_empty()
                     && facts.conflicts.is_empty()
-                    && let Some(bounds) = turns::loop_bounds(analysis, subject, *operation)?
+                    && let Some(bounds) = loop_bounds::entry_bounds(analysis, subject, *operation)?
                 {
                     if let Some(formula) = bounds.formula {
                         formulas.insert((number, *operation), (formula, bounds.in_largest));

@@ -98,8 +98,8 @@ pub enum WorstCases {
     Carving,
 }
 
-/// Limits of loop iterations, for the loops whose `// turns:` comment names a quantity (the laboratory's
-/// `analysis::turns` lists them). A function takes the bytes of the region.
+/// Limits of loop iterations, for the variants of [`LoopBound`](rtalloc::contract::LoopBound) that the heap determines.
+/// A function takes the bytes of the region.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopLimits {
     /// Most splits of one allocation.

@@ -1,6 +1,6 @@
 //! How often each loop iterated in one execution: facts that hold for it.
 
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Callee, Flow, Graph};
 use std::collections::{HashMap, HashSet};
@@ -30,14 +30,14 @@ struct Activation {
 }
 
 /// For each loop, the most executions of its place per entry, in any activation. Every step must be an edge of `graph`.
-pub fn facts(graph: &Graph, loops: &[Turning], executed: &[u64]) -> Vec<LoopFact> {
+pub fn facts(graph: &Graph, loops: &[BoundableLoop], executed: &[u64]) -> Vec<LoopFact> {
     let mut members: Vec<HashSet<u64>> = vec![HashSet::new(); loops.len()];
     let mut innermost = HashMap::new();
-    for (index, turning) in loops.iter().enumerate() {
-        innermost.extend(turning.own.iter().map(|address| (*address, index)));
+    for (index, one) in loops.iter().enumerate() {
+        innermost.extend(one.own.iter().map(|address| (*address, index)));
         let mut around = Some(index);
         while let Some(outer) = around {
-            members[outer].extend(&turning.own);
+            members[outer].extend(&one.own);
             around = loops[outer].around;
         }
     }
@@ -70,5 +70,5 @@ pub fn facts(graph: &Graph, loops: &[Turning], executed: &[u64]) -> Vec<LoopFact
         }
     }
     let facts = loops.iter().zip(most);
-    facts.map(|(turning, at_most)| LoopFact { place: Place::Address(turning.place), at_most }).collect()
+    facts.map(|(one, at_most)| LoopFact { place: Place::Address(one.place), at_most }).collect()
 }

@@ -4,7 +4,7 @@ use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindS
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolFlags};
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::check::{check_proof, second_opinion};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{Pointer, Source, Symbol};
@@ -48,7 +48,7 @@ pub enum Verdict {
     },
     /// Its loops need facts.
     Looping {
-        loops: Rc<Vec<Turning>>,
+        loops: Rc<Vec<BoundableLoop>>,
         graph: Rc<Graph>,
     },
     /// The analysis contradicts itself.

@@ -59,18 +59,18 @@ pub(super) fn executions(
     }
     // Loops that do not iterate in this case need no constraint, and their headers may lie within blocks.
     let iterating =
-        loops.iter().filter(|(index, turning)| longest.multipliers[*index] > 0 && leader.contains_key(&turning.header));
+        loops.iter().filter(|(index, one)| longest.multipliers[*index] > 0 && leader.contains_key(&one.header));
     let limits: Vec<Limit> = iterating
-        .map(|(_, turning)| Limit {
-            block: blocks.iter().position(|block| block.instructions.contains(&turning.place)),
+        .map(|(_, one)| Limit {
+            block: blocks.iter().position(|block| block.instructions.contains(&one.place)),
             entries: (0..edges.len())
                 .filter(|edge| {
                     let (from, to) = edges[*edge];
-                    turning.members.contains(&to) && !turning.members.contains(&from)
+                    one.members.contains(&to) && !one.members.contains(&from)
                 })
                 .collect(),
-            entered: i128::from(turning.members.contains(&function)),
-            at_most: i128::from(turning.at_most),
+            entered: i128::from(one.members.contains(&function)),
+            at_most: i128::from(one.at_most),
         })
         .collect();
     for limit in &limits {

@@ -3,7 +3,7 @@
 //! A loop is a strongly connected component of instructions. It must have one *header*, the only instruction through
 //! which it is entered. The components that remain without the header are the loops inside it.
 
-use super::Turning;
+use super::BoundableLoop;
 use super::paths::Paths;
 use crate::decline::{Decline, OpenLoop, Refusal, Site};
 use crate::facts::{LoopFact, Place};
@@ -61,11 +61,11 @@ impl Loops {
     }
 
     /// The loops in the form in which users state facts about them.
-    pub fn turning(&self, paths: &Paths) -> Vec<Turning> {
-        let turning = |(index, found): (usize, &Loop)| {
+    pub fn boundable(&self, paths: &Paths) -> Vec<BoundableLoop> {
+        let boundable = |(index, found): (usize, &Loop)| {
             let own = |address: &&u64| self.innermost.get(*address) == Some(&index);
             let place = self.last_in_every_iteration(paths, index, &found.members).unwrap_or(found.header);
-            Turning {
+            BoundableLoop {
                 header: found.header,
                 place,
                 once_more: place == found.header,
@@ -73,7 +73,7 @@ impl Loops {
                 around: found.parent,
             }
         };
-        self.iter().map(turning).collect()
+        self.iter().map(boundable).collect()
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &Loop)> {

@@ -3,7 +3,7 @@
 use super::program::{I, Program};
 use super::verified;
 use I::{Bad, Call, CallRax, Hang, Jmp, JmpRax, Jne, Kernel, Nop, Rep, Ret, RetPop, Ud2};
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::decline::Refusal;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::Obstacle;
@@ -95,7 +95,7 @@ fn loops_are_listed_with_the_places_that_bound_them() {
         [(6, 8, vec![6, 7, 8], None, false), (1, 5, vec![1, 5], None, false), (2, 4, vec![2, 3, 4], Some(1), false)];
     assert_eq!(described, expected);
     let costs = |iterations: [u64; 3]| {
-        let fact = |(one, at_most): (&Turning, u64)| LoopFact { place: Place::Address(one.place), at_most };
+        let fact = |(one, at_most): (&BoundableLoop, u64)| LoopFact { place: Place::Address(one.place), at_most };
         counts(&program, &loops(listed.iter().zip(iterations).map(fact).collect())).expect("a bound").0
     };
     for [tested, outer, inner] in [[1, 1, 1], [1, 7, 1], [1, 7, 5], [9, 7, 5]] {

@@ -3,7 +3,7 @@
 
 use super::is_installed;
 use super::library::{Entry, Input, Library};
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::NeverReturns;
 use pathbound::{Decline, Graph};
@@ -31,7 +31,7 @@ const LEVELS: &[&[&str]] =
     &[&["-O0"], &["-O1"], &["-O2"], &["-O3"], &["-Os"], &["-O3", "-funroll-loops"], &["-O3", "-march=x86-64-v2"]];
 
 /// The instructions of each loop, those of loops inside it included.
-fn members(loops: &[Turning]) -> Vec<BTreeSet<u64>> {
+fn members(loops: &[BoundableLoop]) -> Vec<BTreeSet<u64>> {
     let mut members: Vec<BTreeSet<u64>> = loops.iter().map(|one| one.own.clone()).collect();
     // Outer loops come before inner ones.
     for index in (0..loops.len()).rev() {
@@ -44,7 +44,7 @@ fn members(loops: &[Turning]) -> Vec<BTreeSet<u64>> {
 }
 
 /// The most executions of each loop's place, by address, for each entry into the loop.
-fn counted(loops: &[Turning], traces: &[Vec<u64>]) -> BTreeMap<u64, u64> {
+fn counted(loops: &[BoundableLoop], traces: &[Vec<u64>]) -> BTreeMap<u64, u64> {
     let mut most = BTreeMap::new();
     for (one, members) in loops.iter().zip(members(loops)) {
         let most = most.entry(one.place).or_insert(0);

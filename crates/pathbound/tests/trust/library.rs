@@ -2,7 +2,7 @@
 
 use super::{Function, witness};
 use crate::assembly::Assembly;
-use pathbound::bound::Turning;
+use pathbound::bound::BoundableLoop;
 use pathbound::check::{check, check_proof, second_opinion};
 use pathbound::counter::{Counter, Record, executed};
 use pathbound::facts::{LoopFact, Place};
@@ -177,7 +177,7 @@ impl Library {
         let mut exact: BTreeMap<u64, u64> = BTreeMap::new();
         for fact in facts {
             let meant = fact.place.find(&self.file, graph.nodes().map(|(address, _)| address));
-            let has = |one: &Turning| !one.own.is_disjoint(&meant);
+            let has = |one: &BoundableLoop| !one.own.is_disjoint(&meant);
             let around: Vec<usize> = loops.iter().filter(|one| has(one)).filter_map(|one| one.around).collect();
             for (number, one) in loops.iter().enumerate().filter(|(number, one)| has(one) && !around.contains(number)) {
                 let is_passed = |place: &u64| {

@@ -73,7 +73,7 @@ impl Proof {
     pub(crate) const fn of(name: &str) -> Proof {
         let is_covered = cfg!(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"));
         let mut at = 0;
-        // turns: allocators, when this is compiled.
+        // Loop bound: allocators, when this is compiled.
         while is_covered && at < x86_64::PROVED.len() {
             let (known, proof) = x86_64::PROVED[at];
             if same(known, name) {
@@ -111,7 +111,7 @@ impl Proof {
             return false;
         }
         let (mut prefixes, mut displacements) = (self.prefixes, self.displacements);
-        // turns: functions of the proof. Callers precede callees, so a called function has a start before it is
+        // Loop bound: functions of the proof. Callers precede callees, so a called function has a start before it is
         // compared.
         for (function, at) in self.functions.iter().zip(0..) {
             let strides = usize::from(function.bytes).saturating_sub(1) / STRIDE_BYTES;
@@ -155,7 +155,7 @@ impl Function {
         let (mut prefixes, mut displacements) = (prefixes.iter(), displacements.iter());
         let mut next = displacements.next();
         let (mut hash, mut displacement) = (0xcbf2_9ce4_8422_2325_u64, 0_u32);
-        // turns: bytes of the function.
+        // Loop bound: bytes of the function.
         for at in 0..usize::from(self.bytes) {
             if at != 0 && at.is_multiple_of(STRIDE_BYTES) && prefixes.next() != Some(&((hash >> 32) as u32)) {
                 return false;

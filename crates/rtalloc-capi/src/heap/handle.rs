@@ -57,7 +57,7 @@ pub(crate) unsafe fn compaction(config: &rt_compact_fit_config) -> Option<Compac
         return None;
     }
     let mut compaction = CompactFitConfig::with_max_not_full(config.max_not_full);
-    // turns: classes
+    // Loop bound: classes
     for class in 0..config.classes {
         // SAFETY: `class_not_full` points to `classes` numbers, and `class` is less.
         compaction = compaction.with_class(class, unsafe { config.class_not_full.add(class).read() });
@@ -296,7 +296,7 @@ pub(crate) unsafe fn read<H: HandleAllocator<'static>>(
     let heap = unsafe { value::<H>(heap) };
     let copied = object_at(&*heap, handle, offset, bytes).and_then(|handle| {
         let mut done = 0;
-        // turns: pieces of the bytes.
+        // Loop bound: pieces of the bytes.
         while done < bytes {
             let (place, piece) = heap.locate(handle, offset + done)?;
             let piece = piece.min(bytes - done);
@@ -323,7 +323,7 @@ pub(crate) unsafe fn write<H: HandleAllocator<'static>>(
     let heap = unsafe { value::<H>(heap) };
     let copied = object_at(&*heap, handle, offset, bytes).and_then(|handle| {
         let mut done = 0;
-        // turns: pieces of the bytes.
+        // Loop bound: pieces of the bytes.
         while done < bytes {
             let (place, piece) = heap.locate_mut(handle, offset + done)?;
             let piece = piece.min(bytes - done);

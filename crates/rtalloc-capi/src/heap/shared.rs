@@ -157,7 +157,7 @@ pub(crate) unsafe fn claim<H: SharedAllocator<'static>>(heap: *mut c_void, place
     let (Some(heap), Some(place)) = (NonNull::new(heap), NonNull::new(place)) else { return RT_ERROR_NULL };
     // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
-    // turns: slots of the heap.
+    // Loop bound: slots of the heap.
     match (0..heap.slots()).find(|&slot| heap.take(slot)) {
         Some(slot) => {
             // SAFETY: the place is writable.

@@ -2,7 +2,7 @@
 //! of two sizes, fresh and used.
 
 use crate::analysis::Analysis;
-use crate::analysis::turns::ByClass;
+use crate::analysis::loop_bounds::ByClass;
 use crate::observe::Operation;
 use crate::probe::Counted;
 use crate::probe::reads::read_instructions;

@@ -192,11 +192,11 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
                 Some((piece, of)) => format!("{piece}s {of}"),
                 None => format!("{unit}s"),
             };
-            let formatted = |term: &Term| Some(format!("{} {}", term.turns?, plural(&term.unit)));
-            let turns: Vec<String> = formula.terms.iter().filter_map(formatted).collect();
+            let formatted = |term: &Term| Some(format!("{} {}", term.iterations?, plural(&term.unit)));
+            let iterations: Vec<String> = formula.terms.iter().filter_map(formatted).collect();
             notes.push(format!(
                 "{name}: {formula}; in a heap of 16 MiB at most {}: {}.",
-                turns.join(", "),
+                iterations.join(", "),
                 bounded.most
             ));
         } else if !bounded.facts.is_empty() {

@@ -147,7 +147,7 @@ pub struct Term {
     /// What one iteration corresponds to: "split", "merge", "free block", "page".
     pub unit: String,
     /// The loop bound in a heap of 16 MiB; `None` if there is no useful one.
-    pub turns: Option<u64>,
+    pub iterations: Option<u64>,
 }
 
 impl std::fmt::Display for Formula {

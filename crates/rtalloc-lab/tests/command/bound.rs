@@ -325,7 +325,7 @@ fn a_function_of_a_file_has_the_bound_that_its_code_has() {
         assert_eq!((weigh.fewest, weigh.most), (4, most));
         assert_eq!(weigh.facts.len(), 1);
     }
-    // Going around 16 times begins 17 turns.
+    // Going around 16 times begins 17 iterations.
     let table = answer(folder.function("weigh").args(["--loop", "weights.c:5=16"]));
     assert_has(&table, &["weights.so weigh 4 55", ") is executed at most 17 times each time its loop is entered"]);
     assert_has(&table, &["Assumed (METHODOLOGY.md): the file is loaded unchanged"]);
@@ -466,7 +466,7 @@ fn a_fact_about_a_loop_means_the_same_everywhere() {
         "METHODOLOGY.md",
         "docs/book/src/measuring.md",
         "crates/pathbound/src/facts.rs",
-        "crates/rtalloc-lab/src/analysis/turns.rs",
+        "crates/rtalloc-lab/src/analysis/loop_bounds.rs",
     ] {
         let text = std::fs::read_to_string(root.join(file)).expect("a file of the project");
         let text: Vec<&str> =

@@ -155,18 +155,18 @@ impl Laboratory {
             if let Some(bound) = of(operation).filter(|bound| **bound < 10_000) {
                 return grouped(*bound);
             }
-            // Of loops whose turns the heap decides.
-            let turns = format!("{operation}, per ");
-            let terms = bounds.into_iter().flatten().filter_map(|(name, per)| Some((name.strip_prefix(&turns)?, per)));
-            let terms: String = terms.map(|(unit, per)| format!(" + {per} per {unit}")).collect();
+            // Of loops whose bound the heap determines.
+            let per = format!("{operation}, per ");
+            let terms = bounds.into_iter().flatten().filter_map(|(name, cost)| Some((name.strip_prefix(&per)?, cost)));
+            let terms: String = terms.map(|(unit, cost)| format!(" + {cost} per {unit}")).collect();
             let at_once = of(&format!("{operation}, at once")).map_or_else(String::new, |most| format!("{most}, or "));
             match of(&format!("{operation}, base")) {
                 Some(base) if !terms.is_empty() => {
                     let at_least = of(&format!("{operation}, turns at least"));
-                    let at_least = at_least.map_or_else(String::new, |turns| format!(" (at least {turns})"));
+                    let at_least = at_least.map_or_else(String::new, |least| format!(" (at least {least})"));
                     format!("{at_once}{base}{terms}{at_least}")
                 }
-                // Or of loops that turn together: then the number is all there is.
+                // Or of loops that iterate together: then the number is all there is.
                 _ => of(operation)
                     .map_or_else(|| "-".into(), |bound| format!("{} in {}", grouped(*bound), bytes(HEAP_BYTES as u64))),
             }

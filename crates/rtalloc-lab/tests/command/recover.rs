@@ -17,13 +17,13 @@ fn region(memory: &[MaybeUninit<u8>]) -> Vec<u8> {
 }
 
 /// A program: a queue of blocks of many sizes, some of which grow, under a clock.
-fn work<'r, A: RegionAllocator<'r>>(heap: &mut Traced<'r, A>, turns: u32) {
+fn work<'r, A: RegionAllocator<'r>>(heap: &mut Traced<'r, A>, rounds: u32) {
     let mut queue = std::collections::VecDeque::new();
-    for turn in 0..turns {
-        heap.mark(1000 * turn);
-        let size = 1 + (turn as usize * 7919) % 1500;
+    for round in 0..rounds {
+        heap.mark(1000 * round);
+        let size = 1 + (round as usize * 7919) % 1500;
         queue.push_back(heap.allocate_bytes(size, 16).expect("room"));
-        if turn % 5 == 0 {
+        if round % 5 == 0 {
             let block = queue.pop_back().expect("one");
             // SAFETY: the block is live.
             queue.push_back(unsafe { heap.reallocate_bytes(block, size + 400, 16) }.expect("room"));
@@ -154,10 +154,10 @@ fn several_recorders_are_listed_and_one_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let mut dump = Vec::new();
-    for turns in [3, 30] {
+    for rounds in [3, 30] {
         let mut memory = memory();
         let mut heap: Traced<'_, Tlsf<'_>> = Traced::new(&mut memory, config(50)).unwrap();
-        work(&mut heap, turns);
+        work(&mut heap, rounds);
         dump.extend(vec![0; 100]);
         dump.extend(heap.ring());
     }

@@ -144,7 +144,7 @@ pub(super) unsafe fn is_filled(address: usize, len_bytes: usize, byte: u8) -> bo
     // SAFETY: the caller guarantees that the bytes lie in an exposed region and are initialised.
     let bytes = unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), len_bytes) };
     // Accumulates all differences, so that eight or more bytes are compared at a time.
-    // turns: bytes of the block
+    // Loop bound: bytes of the block
     bytes.iter().fold(0, |difference, other| difference | (other ^ byte)) == 0
 }
 
@@ -363,7 +363,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     /// `len_bytes` bytes from the address on lie in a block that belongs to the adapter.
     #[inline(always)]
     unsafe fn write_fence(&self, address: usize, len_bytes: usize) {
-        // turns: words of a fence
+        // Loop bound: words of a fence
         for at in (address..address + len_bytes).step_by(WORD) {
             // SAFETY: the caller guarantees that the bytes lie in a block that belongs to the adapter.
             unsafe { core::ptr::with_exposed_provenance_mut::<usize>(at).write_unaligned(self.canary(at)) }
@@ -378,7 +378,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     #[inline(always)]
     unsafe fn is_whole(&self, address: usize, len_bytes: usize) -> bool {
         let mut difference = 0;
-        // turns: words of a fence
+        // Loop bound: words of a fence
         for at in (address..address + len_bytes).step_by(WORD) {
             // SAFETY: the caller guarantees that the bytes lie in a block of the adapter's, and are initialised.
             difference |= self.canary(at) ^ unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_unaligned() };

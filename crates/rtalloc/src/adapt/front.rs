@@ -74,7 +74,7 @@ impl Name {
 
     const fn append(&mut self, bytes: &[u8]) {
         let mut index = 0;
-        // turns: letters, when the program is compiled
+        // Loop bound: bytes of the name, at compile time
         while index < bytes.len() && self.len < NAME_BYTES {
             self.text[self.len] = bytes[index];
             self.len += 1;

@@ -273,7 +273,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
             // Release: both writes come before other threads' reads.
             self.state.store(state, Release);
         }
-        // turns: until the heap is made
+        // Loop bound: none; another thread makes the heap.
         loop {
             // Acquire: as in `heap`.
             match self.state.load(Acquire) {

@@ -119,7 +119,7 @@ pub(super) fn take_all<'r, H: SharedAllocator<'r>>(heap: &H) -> bool {
         return true;
     }
     let slots = heap.slots();
-    // turns: slots
+    // Loop bound: slots
     let taken = (0..slots).take_while(|&slot| heap.take(slot)).count();
     if taken < slots {
         release_first(heap, taken);
@@ -129,7 +129,7 @@ pub(super) fn take_all<'r, H: SharedAllocator<'r>>(heap: &H) -> bool {
 
 /// Releases slots that [`take_all`] took.
 fn release_first<'r, H: SharedAllocator<'r>>(heap: &H, slots: usize) {
-    // turns: slots
+    // Loop bound: slots
     for slot in 0..slots {
         // SAFETY: taken by `take_all`, and no longer used.
         unsafe { heap.release(slot) }
@@ -270,7 +270,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
 /// Allocates in a slot, and retries while that may help: after contention, or while blocks are left to take back.
 fn repeat(slot: &mut impl Slot, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
     let mut failures = 0;
-    // turns: repetitions, and blocks left to be taken back / 64
+    // Loop bound: repetitions, and queued remote frees / 64
     loop {
         let answer = slot.allocate_bytes(size_bytes, align_bytes);
         match answer {

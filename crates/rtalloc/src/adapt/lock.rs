@@ -138,7 +138,6 @@ unsafe impl Lock for Masked {
 #[cold]
 #[inline(never)]
 fn stop() -> ! {
-    // turns: without end
     loop {
         core::hint::spin_loop();
     }
@@ -162,7 +161,7 @@ impl<A: Atomics> BackoffLock<A> {
     #[inline(never)]
     fn wait(&self) {
         let mut round = 0;
-        // turns: without end
+        // Loop bound: none; the holder releases the lock.
         while self.is_held() {
             match round {
                 0..64 => core::hint::spin_loop(),
@@ -193,7 +192,7 @@ unsafe impl<A: Atomics> Lock for BackoffLock<A> {
         }
 
         // Acquire: the last holder's accesses come before those of this one.
-        // turns: without end
+        // Loop bound: none; the holder releases the lock.
         while self.held.compare_exchange(0, 1, Acquire).is_err() {
             self.wait();
         }

@@ -326,7 +326,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
     ///
     /// Linear in the number of components.
     pub fn begin_period(&self) {
-        // turns: components
+        // Loop bound: components
         for part in &self.control().parts {
             part.note(|used| (used.operations, used.bytes) = (0, 0));
         }

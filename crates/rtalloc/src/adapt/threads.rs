@@ -72,7 +72,7 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
         const BITS: usize = usize::BITS as usize;
         let end = end.min(WORDS * BITS);
         let mut start = first;
-        // turns: numbers
+        // Loop bound: numbers
         while start < end {
             let index = start / BITS;
             let word = self.taken.get(index)?;
@@ -263,7 +263,7 @@ unsafe impl CurrentSlot for ThreadSlots {
             return answer;
         }
         let mut first = 0;
-        // turns: slots
+        // Loop bound: slots
         while let Some(number) = TAKEN.take(first, last) {
             let lent = Lent(number);
             let answer = operation(lent.0);

@@ -17,7 +17,7 @@ use super::classes::{self, Block, PageBlocks, address_of};
 use super::free_list::NONE;
 use super::ladder::Ladder;
 use super::page::{self, Directory, Header, header_of};
-use crate::contract::Corruption;
+use crate::contract::{Corruption, LoopBound, loop_bound};
 use crate::mechanism::bits::first_set;
 use core::num::NonZeroUsize;
 
@@ -143,8 +143,8 @@ unsafe fn first_pending<B: Stepwise>(blocks: B) -> Option<usize> {
     // SAFETY: the heap is initialised, and so are its steps.
     let pending = unsafe { (*steps(blocks)).pending };
     let mut first = None;
-    // turns: 4
     for (index, &word) in pending.iter().enumerate().rev() {
+        loop_bound!(LoopBound::Fixed(4));
         if let Some(word) = NonZeroUsize::new(word) {
             first = Some(index * usize::BITS as usize + first_set(word) as usize);
         }
@@ -164,8 +164,8 @@ pub(crate) unsafe fn pending_from<B: Stepwise>(blocks: B, class: usize) -> Optio
     let pending = unsafe { (*steps(blocks)).pending };
     let (row, first) = (class / usize::BITS as usize, usize::MAX.wrapping_shl(class as u32));
     let mut found = None;
-    // turns: 4
     for (index, &word) in pending.iter().enumerate().rev() {
+        loop_bound!(LoopBound::Fixed(4));
         let mask = if index == row { first } else { usize::MAX };
         if let Some(word) = NonZeroUsize::new(word & mask)
             && index >= row

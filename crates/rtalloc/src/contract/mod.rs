@@ -6,9 +6,12 @@
 //! [`RegionAllocator::check`] finds after an out-of-bounds write.
 
 mod handle;
+mod loops;
 mod shared;
 
+pub use crate::loop_bound;
 pub use handle::{AccessError, Fragmentation, Handle, HandleAllocator, HandleError, Object, ResizeError};
+pub use loops::LoopBound;
 pub use shared::{Claim, Operation, Progress, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps};
 
 use core::alloc::Layout;

@@ -5,7 +5,7 @@
 //!
 //! They cost no more than the heap's own `locate`, once per object or piece.
 
-use crate::contract::{AccessError, Handle, HandleAllocator};
+use crate::contract::{AccessError, Handle, HandleAllocator, LoopBound, loop_bound};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -204,11 +204,11 @@ pub(super) fn all_distinct<K: Copy, T: ?Sized, E: Into<DisjointError>, const N: 
     locate: impl Fn(K) -> Result<NonNull<T>, E>,
 ) -> Result<[NonNull<T>; N], DisjointError> {
     let mut found = names.map(|_| None);
-    // turns: N
     for (index, &name) in names.iter().enumerate() {
+        loop_bound!(LoopBound::Caller);
         let object = locate(name).map_err(Into::into)?;
-        // turns: N
         for slot in &mut found[..index] {
+            loop_bound!(LoopBound::Caller);
             if slot.is_some_and(|other: NonNull<T>| other.addr() == object.addr()) {
                 return Err(DisjointError::Same);
             }

@@ -108,7 +108,9 @@
 //! ```
 
 use super::access::{AbstractPointer, Access, DisjointError};
-use crate::contract::{AccessError, AllocError, Handle, HandleAllocator, HandleError, InitError, ResizeError};
+use crate::contract::{
+    AccessError, AllocError, Handle, HandleAllocator, HandleError, InitError, LoopBound, ResizeError, loop_bound,
+};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -318,8 +320,8 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     pub fn read_at(&self, from: impl Into<AbstractPointer>, into: &mut [u8]) -> Result<(), AccessError> {
         let pieces = self.heap.pieces(from.into(), into.len())?;
         let mut place = NonNull::from(into).cast::<MaybeUninit<u8>>();
-        // turns: pieces
         for piece in pieces {
+            loop_bound!(LoopBound::Caller);
             // SAFETY: the pieces are together as long as `into`, and every byte of every object is initialised; they do
             // not overlap `into`, which is borrowed exclusively.
             unsafe {
@@ -343,8 +345,8 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     pub fn write_at(&mut self, to: impl Into<AbstractPointer>, bytes: &[u8]) -> Result<(), AccessError> {
         let pieces = self.heap.pieces_mut(to.into(), bytes.len())?;
         let mut from = NonNull::from(bytes).cast::<MaybeUninit<u8>>();
-        // turns: pieces
         for piece in pieces {
+            loop_bound!(LoopBound::Caller);
             // SAFETY: the pieces are together as long as `bytes`; they do not overlap it: the object is borrowed
             // exclusively.
             unsafe {
@@ -358,8 +360,8 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     /// Writes zeros into bytes of an object.
     #[inline]
     fn zero(&mut self, start: AbstractPointer, len_bytes: usize) -> Result<(), AccessError> {
-        // turns: pieces
         for piece in self.heap.pieces_mut(start, len_bytes)? {
+            loop_bound!(LoopBound::Caller);
             piece.fill(MaybeUninit::new(0));
         }
         Ok(())

@@ -20,6 +20,7 @@
 //!
 //! Where a shape looks ahead, a run begins in one frame and may end in the next.
 
+use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::sealed::Sealed;
 
 /// A shape of frames.
@@ -146,8 +147,8 @@ impl Frames<16, 16, 0> {
         if eights != 0 {
             (places, length) = (eights, 8);
         }
-        // turns: 3
         for (runs, more) in [(fours, 4), (twos, 2), (ones, 1)] {
+            loop_bound!(LoopBound::Fixed(3));
             let longer = places & runs >> length;
             if longer != 0 {
                 (places, length) = (longer, length + more);

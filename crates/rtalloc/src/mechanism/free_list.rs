@@ -14,7 +14,7 @@
 //! In a heap with a single list, the same writes make the null node's `prev` the last node of the list. FIFO order
 //! therefore costs nothing.
 
-use crate::contract::Corruption;
+use crate::contract::{Corruption, LoopBound, loop_bound};
 use crate::mechanism::boundary_tag::{FreeIndex, free_size};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
@@ -228,8 +228,8 @@ impl Order for AddressOrder {
             return place;
         }
         let mut node = head;
-        // turns: free blocks
         loop {
+            loop_bound!(LoopBound::FreeBlocks);
             // SAFETY: `node` is the head or a block in the list.
             let next = unsafe { memory.load(next_at::<W>(node)) };
             if next == NULL || next > block {
@@ -270,8 +270,8 @@ impl Fit for First {
         // SAFETY: `head` is a list's head, and links lead to free blocks, which have headers.
         unsafe {
             let mut block = memory.load(next_at::<W>(head));
-            // turns: free blocks
             while block != NULL && free_size(memory, block) < need {
+                loop_bound!(LoopBound::FreeBlocks);
                 block = memory.load(next_at::<W>(block));
             }
             block
@@ -295,8 +295,8 @@ impl Fit for Best {
             let mut best = NULL;
             let mut best_size = usize::MAX;
             let mut block = memory.load(next_at::<W>(head));
-            // turns: free blocks
             while block != NULL {
+                loop_bound!(LoopBound::FreeBlocks);
                 let size = free_size(memory, block);
                 if size >= need && size < best_size {
                     best = block;
@@ -345,8 +345,8 @@ impl Fit for Next {
         unsafe {
             let rover = memory.load(rover_at::<W>(head));
             let mut node = rover;
-            // turns: free blocks
             loop {
+                loop_bound!(LoopBound::FreeBlocks);
                 let block = memory.load(next_at::<W>(node));
                 if free_size(memory, block) >= need {
                     memory.store(rover_at::<W>(head), node);

@@ -186,7 +186,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
     ///
     /// Linear in the blocks that are held.
     pub fn flush(&mut self) {
-        // turns: blocks in the quarantine
+        // Loop bound: blocks in the quarantine
         while self.evict_oldest() {}
     }
 
@@ -252,7 +252,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // turns: blocks in the quarantine
+        // Loop bound: blocks in the quarantine
         let block = loop {
             match self.control_mut().heap.allocate_bytes(request_bytes, Frames::<H, FENCE>::UNIT) {
                 Ok(block) => break block.expose_provenance().get(),
@@ -528,7 +528,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
         }
         heap.check()?;
         let mut held_blocks = 0;
-        // turns: blocks in the quarantine
+        // Loop bound: blocks in the quarantine
         for held in quarantine.iter(self.ring()) {
             if self.examine_held(held).is_err() {
                 return broken("a freed block is not written", held.payload);
@@ -576,7 +576,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
                 word(usize::from(state == State::Live));
             }
         });
-        // turns: blocks in the quarantine
+        // Loop bound: blocks in the quarantine
         for held in quarantine.iter(self.ring()) {
             word(held.payload - frames.region().0);
         }

@@ -79,7 +79,7 @@ impl Quarantine {
 
     /// Whether the payload of a block in the ring is at an address.
     pub(super) fn holds(&self, ring: NonNull<Held>, payload: usize) -> bool {
-        // turns: blocks in the quarantine
+        // Loop bound: blocks in the quarantine
         self.iter(ring).any(|held| held.payload == payload)
     }
 }

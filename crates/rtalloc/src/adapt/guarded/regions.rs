@@ -41,7 +41,7 @@ const fn sealed(start: usize, end: usize) -> usize {
 /// Remembers a region.
 pub(super) fn remember(start: usize, end: usize) {
     let mut chosen = None;
-    // turns: 16
+    // Loop bound: 16
     for place in &PLACE {
         match place.get() {
             // A region that began inside this one is gone. (A region around this one lent a block for it.)
@@ -62,7 +62,7 @@ pub(super) fn remember(start: usize, end: usize) {
 
 /// Whether an address is in a remembered region that does not contain `own_start`.
 pub(super) fn is_elsewhere(address: usize, own_start: usize) -> bool {
-    // turns: 16
+    // Loop bound: 16
     PLACE.iter().filter_map(Place::get).any(|(start, end)| {
         let is_around = start <= own_start && own_start < end;
         (start..end).contains(&address) && !is_around

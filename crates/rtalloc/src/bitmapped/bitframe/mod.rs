@@ -73,7 +73,7 @@ mod verify;
 #[cfg(test)]
 mod white_box;
 
-use crate::contract::{AllocError, Block, Contract, Corruption, Mechanism, MisuseKind};
+use crate::contract::{AllocError, Block, Contract, Corruption, LoopBound, Mechanism, MisuseKind, loop_bound};
 use crate::mechanism::bits::{first_set, floor_log2};
 use crate::mechanism::frame::{Frames, Shape};
 use crate::mechanism::page::ring::{self, Node};
@@ -249,8 +249,8 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
             page.begin(kind);
             page.start_frame();
             if I::EAGER {
-                // turns: granules of a page / 8
                 for _ in 1..Page::<F, PAGE, QUANTUM, SIZES>::frames_of(kind) {
+                    loop_bound!(LoopBound::PageGranules { per_iteration: 8 });
                     page.start_frame();
                 }
             }

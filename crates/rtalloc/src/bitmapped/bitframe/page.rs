@@ -9,6 +9,7 @@
 //! H - 1 are dummy frames, the heads of circular lists: list n has the frames whose longest free sequence is n + 1
 //! chunks. The links are 8 bits wide.
 
+use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::bits::{first_set, floor_log2};
 use crate::mechanism::frame::Shape;
 use crate::mechanism::page::Footer;
@@ -282,8 +283,8 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     #[inline(always)]
     pub(super) unsafe fn begin(self, kind: usize) {
         let none = S::word(0);
-        // turns: 16
         for head in 0..Self::HEADS {
+            loop_bound!(LoopBound::Fixed(16));
             // SAFETY: the caller owns the page, in which the heads lie.
             unsafe { self.frame(head).write(Frame { bits: none, ends: none, prev: head as u8, next: head as u8 }) };
         }

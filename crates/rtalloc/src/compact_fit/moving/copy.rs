@@ -1,5 +1,6 @@
 //! Copies page-blocks with its own loop, so that the cost of a copy is in the bounded code, not in a library.
 
+use crate::contract::{LoopBound, loop_bound};
 use core::mem::MaybeUninit;
 
 /// Copies one `T`, whatever its bytes are.
@@ -47,8 +48,8 @@ pub(super) unsafe fn copy(from: usize, to: usize, bytes: usize) {
     let mut done = 0;
     // SAFETY: the caller guarantees that `bytes` are readable at `from` and writable at `to`; the copy ends at `bytes`.
     unsafe {
-        // turns: page-block / 64
         while bytes.wrapping_sub(done) >= 64 {
+            loop_bound!(LoopBound::PageBlockBytes { per_iteration: 64 });
             line(from.wrapping_add(done), to.wrapping_add(done));
             done = done.wrapping_add(64);
         }
@@ -66,13 +67,13 @@ pub(in super::super) unsafe fn rest(from: usize, to: usize, bytes: usize) {
     let mut done = 0;
     // SAFETY: the caller guarantees that `bytes` are readable at `from` and writable at `to`; the copy ends at `bytes`.
     unsafe {
-        // turns: 3
         while bytes.wrapping_sub(done) >= 16 {
+            loop_bound!(LoopBound::Fixed(3));
             piece::<u128>(from.wrapping_add(done), to.wrapping_add(done));
             done = done.wrapping_add(16);
         }
-        // turns: 3
         while bytes.wrapping_sub(done) >= 4 {
+            loop_bound!(LoopBound::Fixed(3));
             piece::<u32>(from.wrapping_add(done), to.wrapping_add(done));
             done = done.wrapping_add(4);
         }

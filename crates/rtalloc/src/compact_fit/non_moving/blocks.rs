@@ -6,7 +6,7 @@ use crate::compact_fit::free_list::NONE;
 use crate::compact_fit::ladder::{Framed, Ladder, SizeClass};
 use crate::compact_fit::moving::copy;
 use crate::compact_fit::page::{Directory, Header, block_table_at};
-use crate::contract::{Handle, HandleError};
+use crate::contract::{Handle, HandleError, LoopBound, loop_bound};
 use crate::mechanism::stats::StatsPolicy;
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
@@ -89,8 +89,8 @@ pub(super) unsafe fn copy_words(from: *const Frame, to: *mut Frame, count: usize
     let mut done = 0;
     // SAFETY: both have `count` words and do not overlap; the copy ends at the last word.
     unsafe {
-        // turns: granules of a page / 16
         while bytes.wrapping_sub(done) >= 64 {
+            loop_bound!(LoopBound::PageGranules { per_iteration: 16 });
             copy::line(from.wrapping_add(done), to.wrapping_add(done));
             done = done.wrapping_add(64);
         }

@@ -25,6 +25,7 @@
 
 use crate::compact_fit::free_list::{FreeList, NONE};
 use crate::compact_fit::ladder::Ladder;
+use crate::contract::{LoopBound, loop_bound};
 use crate::region::round_up;
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -188,8 +189,8 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
         let mut list = self.list;
         let mut last = None;
         let mut index = 0;
-        // turns: granules of a page
         while index != count {
+            loop_bound!(LoopBound::PageGranules { per_iteration: 1 });
             // SAFETY: a frame in the list has an entry, whose link leads to the next one.
             let returned = list.take_returned(|frame| unsafe { frames.link(Self::entry_of(frame)).read() });
             let frame = match returned {

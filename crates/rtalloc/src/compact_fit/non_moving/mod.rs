@@ -61,7 +61,7 @@ use super::ladder::{DefaultLadder, Framed, Ladder};
 use super::page::Directory;
 use crate::contract::{
     AccessError, AllocError, Contract, Corruption, Cost, Fragmentation, Handle, HandleAllocator, HandleError,
-    InitError, Mechanism, Object, ResizeError, Stats,
+    InitError, LoopBound, Mechanism, Object, ResizeError, Stats, loop_bound,
 };
 use crate::mechanism::page::page_contract;
 use crate::mechanism::stats::{NoStats, StatsPolicy};
@@ -382,8 +382,8 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: StatsPolicy> HandleAllocator<'
                 }
                 false => with_page,
             };
-            // turns: 128
             for class in (0..Framed::<L, FRAME>::CLASSES).rev() {
+                loop_bound!(LoopBound::Fixed(128));
                 let record = blocks.directory.record(class);
                 let size_class = Framed::<L, FRAME>::size_class(class);
                 let most = if (*record).not_full != 0 { with_page } else { with_new_page };

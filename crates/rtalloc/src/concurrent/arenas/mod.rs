@@ -142,8 +142,8 @@ mod verify;
 
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::contract::{
-    AllocError, Block, Contract, Corruption, InitError, Mechanism, MisuseKind, Observable, Operation, Progress,
-    Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps,
+    AllocError, Block, Contract, Corruption, InitError, LoopBound, Mechanism, MisuseKind, Observable, Operation,
+    Progress, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps, loop_bound,
 };
 use crate::hook::report;
 use crate::region::{Region, round_up};
@@ -498,8 +498,8 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         let view = self.view;
         let slots = view.plan().slots;
         let (mut taken, mut iteration) = (0, 0);
-        // turns: blocks taken back
         while iteration < budget {
+            loop_bound!(LoopBound::RemoteFrees);
             iteration += 1;
             let latest = match QueuedFree::new(self.own().chain.get() as u32) {
                 Some(queued) => Some(queued),

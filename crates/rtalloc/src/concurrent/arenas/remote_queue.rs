@@ -49,7 +49,7 @@
 //! Everything else is relaxed: a load of the pending bits that misses a recent one sees it the next time.
 
 use crate::concurrent::atomics::{Atomics, Native, Shared};
-use crate::contract::Steps;
+use crate::contract::{LoopBound, Steps, loop_bound};
 use crate::mechanism::bits::first_set;
 use core::num::{NonZeroU32, NonZeroUsize};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -251,8 +251,8 @@ impl<A: Atomics, const BITS: usize> PendingBits<A, BITS> {
         self.bits.fetch_and(!bit, Acquire);
         let mut found = None;
         let mut producer = first;
-        // turns: words of pending bits
         while producer < producers {
+            loop_bound!(LoopBound::PendingWords);
             let queue = queue(producer);
             if queue.top().is_some() {
                 if found.is_some() {

@@ -190,7 +190,7 @@ fn producers_that_share_a_bit_are_all_found() {
             };
             (0..PRODUCERS).for_each(send);
             let mut seen = vec![];
-            let mut turns = 0;
+            let mut rounds = 0;
             let act = Box::new(|| send(PRODUCERS + late));
             let bound = collect_steps(PRODUCERS, 2);
             let mut script = vec![Interruption { step, act }];
@@ -205,8 +205,8 @@ fn producers_that_share_a_bit_are_all_found() {
                     seen.push(queued.get() as usize - 1);
                     top = links[queued.get() as usize - 1].next();
                 }
-                turns += 1;
-                assert!(turns < 12, "pending bits without queued frees");
+                rounds += 1;
+                assert!(rounds < 12, "pending bits without queued frees");
             }
             seen.sort_unstable();
             let is_sent = seen.len() > PRODUCERS;

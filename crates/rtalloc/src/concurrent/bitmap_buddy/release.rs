@@ -4,7 +4,7 @@ use super::layout::{place_of, unit_log2, word_of};
 use super::shape::{Shape, all, bits, longest_run, ones, runs};
 use super::{BitmapSlot, tag};
 use crate::concurrent::atomics::Atomics;
-use crate::contract::MisuseKind;
+use crate::contract::{LoopBound, MisuseKind, loop_bound};
 use crate::mechanism::bits::floor_log2;
 use core::num::NonZeroUsize;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -59,8 +59,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     #[inline(always)]
     fn trimmed_leaves(self, leaf: usize, order: usize) -> Option<usize> {
         let (mut leaves, mut digit) = (0, 0);
-        // turns: 6
         while digit < tag::digits(order) {
+            loop_bound!(LoopBound::Fixed(6));
             // SAFETY: the caller checked that `2^order` leaves follow, which are more than the bytes.
             let byte = unsafe { self.control.tag(leaf + 1 + digit) }.load(Relaxed);
             leaves |= tag::value(byte, digit)?;
@@ -98,8 +98,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         // The bit of the level that became free with the word below, if any.
         let (mut merged, mut is_merged) = (0, false);
         let mut level = 0;
-        // turns: 6
         while level <= top {
+            loop_bound!(LoopBound::Fixed(6));
             let unit = unit_log2::<S>(level);
             let after = (leaf + leaves) >> unit;
             let (start, count) = if level < highest {

@@ -4,6 +4,7 @@ use super::layout::{level_of, place_of, unit_log2, word_of};
 use super::shape::{Shape, all, first_from, longest_run, ones, runs};
 use super::{BitmapSlot, tag};
 use crate::concurrent::atomics::Atomics;
+use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::bits::{computed, first_set, floor_log2};
 use core::num::NonZeroUsize;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -97,8 +98,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     fn search(self, level: usize, run: usize, leaves: usize) -> Result<usize, Missed> {
         let mut search = Search { is_marked: false, stale: Stale { level: 0, list: 0, node: 0, words: 0 } };
         let mut number = level;
-        // turns: levels of the bitmaps
         while number <= self.control.top {
+            loop_bound!(LoopBound::BitmapLevels);
             let (run, count) = Self::sought(number, level, run, leaves);
             if leaves & Self::within(number) != 0 && !search.is_marked {
                 // A bit of this level would be opened, and so of all above.
@@ -138,12 +139,12 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 return Some(bit);
             }
             let (mut list, mut tries) = (run, 0);
-            // turns: 6
             while list < S::FAN_LOG2 as usize && tries < TRIES {
+                loop_bound!(LoopBound::Fixed(6));
                 let (node, mut value) = self.named(level, list);
                 let mut empty = 0;
-                // turns: 8
                 while tries < TRIES {
+                    loop_bound!(LoopBound::Fixed(8));
                     let Some(names) = NonZeroUsize::new(value) else { break };
                     let place = first_from(names, self.start());
                     value &= !(1 << place);
@@ -182,8 +183,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             let root = self.control.level(level);
             let mut word = self.control.served(self.number, level).load(Relaxed);
             let mut iteration = 0;
-            // turns: 3
             while iteration < root.words {
+                loop_bound!(LoopBound::Fixed(3));
                 if let Look::Taken(bit) = self.look(level, word, run, count) {
                     return Some(bit);
                 }
@@ -206,8 +207,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         // SAFETY: the level is one of the heap's.
         let (mut word, mut after) = unsafe { self.control.level(level) }.range();
         let (mut number, (mut seeks, mut count)) = (level, Self::sought(level, level, run, leaves));
-        // turns: words
         loop {
+            loop_bound!(LoopBound::Words);
             // Kept as one loop over the words of all levels, so that one number bounds it: knowing what is constant
             // within a level, the compiler would make two of it.
             [number, word, after, seeks, count] =
@@ -240,8 +241,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     /// The number of operations ended, on all lines.
     fn ended(self) -> usize {
         let mut sum = 0usize;
-        // turns: lines
         for line in 0..=self.control.line_mask {
+            loop_bound!(LoopBound::Slots);
             // Acquire: the scan that follows sees what those operations made free.
             // SAFETY: every line exists.
             sum = sum.wrapping_add(unsafe { self.control.line(line) }.ended.load(Acquire));
@@ -252,8 +253,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     /// The number of operations begun, on all lines.
     fn begun(self) -> usize {
         let mut sum = 0usize;
-        // turns: lines
         for line in 0..=self.control.line_mask {
+            loop_bound!(LoopBound::Slots);
             // Release: an operation that begins after this changes no word before the scan read it. A load could return
             // an older number.
             // SAFETY: every line exists.
@@ -299,8 +300,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     #[inline(always)]
     fn tidy(self, stale: &Stale) {
         let mut words = stale.words;
-        // turns: 8
         while let Some(word) = NonZeroUsize::new(words) {
+            loop_bound!(LoopBound::Fixed(8));
             let place = first_set(word) as usize;
             // SAFETY: the list contained the word.
             unsafe { self.unlist(stale.level, stale.list, stale.level + 1, stale.node << S::FAN_LOG2 | place) };
@@ -322,8 +323,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     pub(super) unsafe fn open(self, level: usize, leaf: usize, leaves: usize) {
         let last = leaf + leaves - 1;
         let mut above = level;
-        // turns: 5
         while above > 0 && leaves & Self::within(above) != 0 {
+            loop_bound!(LoopBound::Fixed(5));
             let number = above - 1;
             let needed = ((leaves & Self::within(above)) + Self::within(number)) >> unit_log2::<S>(number);
             let word = last >> unit_log2::<S>(above);
@@ -352,8 +353,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             if S::TRIMS && leaves & (leaves - 1) != 0 {
                 self.control.tag(leaf).store(tag::first(order, tag::TRIMMED), Relaxed);
                 let mut digit = 0;
-                // turns: 6
                 while digit < tag::digits(order) {
+                    loop_bound!(LoopBound::Fixed(6));
                     self.control.tag(leaf + 1 + digit).store(tag::digit(leaves, digit), Relaxed);
                     digit += 1;
                 }
@@ -375,8 +376,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         unsafe {
             let root = self.control.level(top);
             let (mut node, mut value) = (root.first, None);
-            // turns: 3
             while node < root.first + root.words {
+                loop_bound!(LoopBound::Fixed(3));
                 value = NonZeroUsize::new(self.control.node(level, list, top, node).load(Relaxed));
                 if value.is_some() {
                     break;
@@ -385,8 +386,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             }
             let Some(mut value) = value else { return (0, 0) };
             let mut above = top;
-            // turns: 5
             while above > level + 1 {
+                loop_bound!(LoopBound::Fixed(5));
                 node = node << S::FAN_LOG2 | first_from(value, self.start());
                 above -= 1;
                 value = match NonZeroUsize::new(self.control.node(level, list, above, node).load(Relaxed)) {
@@ -411,8 +412,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     #[inline(never)]
     pub(super) unsafe fn list(self, level: usize, list: usize, above: usize, below: usize) {
         let (mut above, mut below) = (above, below);
-        // turns: 5
         while above <= self.control.top {
+            loop_bound!(LoopBound::Fixed(5));
             let bit = 1 << place_of::<S>(below);
             // SAFETY: there is a node above every word and every node but the highest.
             let node = unsafe { self.control.node(level, list, above, word_of::<S>(below)) };
@@ -435,8 +436,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     #[inline(never)]
     unsafe fn unlist(self, level: usize, list: usize, above: usize, below: usize) {
         let (mut above, mut below) = (above, below);
-        // turns: 5
         while above <= self.control.top {
+            loop_bound!(LoopBound::Fixed(5));
             let bit = 1 << place_of::<S>(below);
             // SAFETY: there is a node above every word and every node but the highest.
             unsafe {

@@ -1,5 +1,6 @@
 //! Choices by type, and the arithmetic of runs in one word.
 
+use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::bits::first_set;
 use crate::mechanism::sealed::Sealed;
 use core::num::NonZeroUsize;
@@ -86,8 +87,8 @@ const fn doubled<S: Shape>(halves: usize, run: usize) -> usize {
 pub(super) fn runs<S: Shape>(word: usize, run: usize) -> usize {
     let mut places = word;
     let mut length = 1;
-    // turns: 5
     while length <= run {
+        loop_bound!(LoopBound::Fixed(5));
         places = doubled::<S>(places, length);
         length += 1;
     }
@@ -99,8 +100,8 @@ pub(super) fn runs<S: Shape>(word: usize, run: usize) -> usize {
 pub(super) fn longest_run<S: Shape>(word: NonZeroUsize) -> usize {
     let mut places = word.get();
     let mut run = 0;
-    // turns: 5
     while run + 1 < S::FAN_LOG2 as usize {
+        loop_bound!(LoopBound::Fixed(5));
         places = doubled::<S>(places, run + 1);
         if places == 0 {
             break;

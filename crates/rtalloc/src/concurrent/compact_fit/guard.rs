@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use crate::concurrent::atomics::{Atomics, Native, Shared};
-use crate::contract::AccessError;
+use crate::contract::{AccessError, LoopBound, loop_bound};
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -97,8 +97,8 @@ impl<'h, A: Atomics> Guard<'h, A> {
         self.reaches(offset_bytes, bytes.len())?;
         let mut at = offset_bytes;
         let mut rest = bytes;
-        // turns: bytes / 4
         while !rest.is_empty() {
+            loop_bound!(LoopBound::Caller); // bytes / 4
             // SAFETY: the offset is less than the size.
             let word = unsafe { self.word(at) }.load(Relaxed).to_ne_bytes();
             let (skip, len) = piece(at, rest.len());
@@ -125,8 +125,8 @@ impl<'h, A: Atomics> Guard<'h, A> {
         self.reaches(offset_bytes, bytes.len())?;
         let mut at = offset_bytes;
         let mut rest = bytes;
-        // turns: bytes / 4
         while !rest.is_empty() {
+            loop_bound!(LoopBound::Caller); // bytes / 4
             // SAFETY: the offset is less than the size.
             let word = unsafe { self.word(at) };
             let (skip, len) = piece(at, rest.len());

@@ -8,6 +8,7 @@ use crate::compact_fit::ladder::{Ladder, SizeClass};
 use crate::compact_fit::page::{self, Directory, Header, header_of, node};
 use crate::compact_fit::steps::{self, Steps, Stepwise};
 use crate::concurrent::atomics::Atomics;
+use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::page::ring;
 use core::marker::PhantomData;
 use core::mem::offset_of;
@@ -107,8 +108,8 @@ unsafe impl<L: Ladder, A: Atomics> Stepwise for At<L, A> {
         // SAFETY: the instance is initialised; a used page-block ends with the number of its entry.
         unsafe {
             let mut looks = 0;
-            // turns: 8
             while looks < LOOKS {
+                loop_bound!(LoopBound::Fixed(8));
                 looks = looks.wrapping_add(1);
                 let Some((class, block)) = self.next_candidate() else {
                     if self.is_blocked() {
@@ -128,8 +129,8 @@ unsafe impl<L: Ladder, A: Atomics> Stepwise for At<L, A> {
     #[inline(always)]
     unsafe fn copy(from: usize, to: usize, bytes: usize) {
         let mut done = 0;
-        // turns: page-block / 4
         while done < bytes {
+            loop_bound!(LoopBound::PageBlockBytes { per_iteration: 4 });
             // SAFETY: both are words of page-blocks, accessed atomically. A thread that writes those at `from`
             // meanwhile has pinned the object, and the copy is then discarded.
             unsafe {
@@ -304,8 +305,8 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         // SAFETY: the instance is initialised.
         unsafe {
             (*self.cursor()).failed_searches = 0;
-            // turns: budget / 16, and objects of the classes that owe
             while budget_bytes.wrapping_sub(moved) >= 16 && steps::is_pending(self) {
+                loop_bound!(LoopBound::Caller); // budget / 16
                 let moved_now = self.compact_step(budget_bytes.wrapping_sub(moved));
                 if moved_now == 0 && self.is_blocked() {
                     break;

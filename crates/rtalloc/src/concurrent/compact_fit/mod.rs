@@ -112,7 +112,9 @@ use crate::concurrent::arenas::remote_queue::{
 };
 use crate::concurrent::arenas::{Line, times};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
-use crate::contract::{AllocError, Corruption, Handle, HandleError, InitError, Refusals, SharedError, Steps};
+use crate::contract::{
+    AllocError, Corruption, Handle, HandleError, InitError, LoopBound, Refusals, SharedError, Steps, loop_bound,
+};
 use crate::region::round_up;
 use core::fmt;
 use core::marker::PhantomData;
@@ -796,8 +798,8 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         // SAFETY: the instance is the slot's, and this slot owns its queues; queued frees are numbers of its entries.
         unsafe {
             let [_, last] = (*own).waiting;
-            // turns: N
             while taken < budget {
+                loop_bound!(LoopBound::Caller);
                 let [first, _] = (*own).waiting;
                 if first == NONE {
                     break;
@@ -811,8 +813,8 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
                 }
             }
             let (mut processed, mut iteration) = (0, 0);
-            // turns: N
             while iteration < budget {
+                loop_bound!(LoopBound::Caller);
                 iteration += 1;
                 let latest = match QueuedFree::new((*own).chain) {
                     Some(queued) => Some(queued),

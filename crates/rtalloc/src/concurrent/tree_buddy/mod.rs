@@ -128,8 +128,8 @@ pub use options::{Everything, Faithful, Lazy, Options, ReadsFirst, Rotated, Watc
 
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::contract::{
-    AllocError, Block, Coalescing, Contract, Corruption, Cost, InitError, Mechanism, MisuseKind, Operation, Progress,
-    Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps,
+    AllocError, Block, Coalescing, Contract, Corruption, Cost, InitError, LoopBound, Mechanism, MisuseKind, Operation,
+    Progress, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps, loop_bound,
 };
 use crate::hook;
 use crate::mechanism::bits::floor_log2;
@@ -310,8 +310,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
 
     /// The smallest subtree of a block that holds its payload.
     fn smallest_holding(self, mut node: Node, payload: usize, size_bytes: usize) -> Node {
-        // turns: levels
         while node.height > 1 {
+            loop_bound!(LoopBound::Levels);
             let left = node.towards(0);
             let right = left.sibling();
             node = if self.holds(left, payload, size_bytes) {

@@ -5,7 +5,7 @@ use super::options::Options;
 use super::shape::{Node, leaves};
 use super::{FLAG, Live, Tree};
 use crate::concurrent::atomics::Atomics;
-use crate::contract::{AllocError, MisuseKind, SharedError};
+use crate::contract::{AllocError, LoopBound, MisuseKind, SharedError, loop_bound};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -234,8 +234,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
             return true;
         }
         let mut to = root;
-        // turns: levels
         while !self.holds(to, payload, size_bytes) {
+            loop_bound!(LoopBound::Levels);
             if to.height == self.depth() || to.is_right() {
                 return false;
             }

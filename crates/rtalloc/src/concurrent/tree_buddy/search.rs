@@ -5,6 +5,7 @@ use super::options::Options;
 use super::shape::{Node, leaves};
 use super::{FLAG, Tree};
 use crate::concurrent::atomics::Atomics;
+use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::bits::computed;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -75,8 +76,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let depth = self.depth();
         let mut node = Node::root(depth);
         let mut arrives = true;
-        // turns: visits
         loop {
+            loop_bound!(LoopBound::Visits);
             // Kept as one loop, so that one number bounds it: the compiler would split it by the last outcome.
             node.height = computed(node.height.into()) as u32;
             node.way = computed(node.way as u64) as usize;
@@ -106,8 +107,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     #[inline(always)]
     fn first_below(self, mut node: Node, wanted: u32, order: usize) -> Node {
         if Self::FLAGGED {
-            // turns: levels
             while node.height > wanted {
+                loop_bound!(LoopBound::Levels);
                 node = node.towards(order);
             }
         }
@@ -152,8 +153,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     #[inline(always)]
     pub(super) fn reserve_way(self, target: Node, size: usize) -> bool {
         let mut node = Node::root(self.depth());
-        // turns: levels
         loop {
+            loop_bound!(LoopBound::Levels);
             if !self.reserve(node, size, target.height) {
                 break;
             }
@@ -162,8 +163,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
             }
             node = node.towards(target.way);
         }
-        // turns: levels
         while node.height < self.depth() {
+            loop_bound!(LoopBound::Levels);
             node = node.parent();
             // Release: as in `search`.
             self.counter(node.at).fetch_add(Self::amount(size), Release);
@@ -180,8 +181,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     pub(super) fn give_back(self, mut node: Node, size: usize, first: u32) -> Result<(), Node> {
         let depth = self.depth();
         let mut amount = first;
-        // turns: levels
         loop {
+            loop_bound!(LoopBound::Levels);
             let counter = self.counter(node.at);
             // Release, at every node: a thread that takes this subtree later, whole or in part, must see what was
             // written in it, and the counters in it that were reset.
@@ -203,8 +204,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     pub(super) fn reset_inside(self, root: Node) {
         let (mut leaf, mut value) = (1, 1);
         let mut at = root.first();
-        // turns: nodes of a block
         while at != root.at {
+            loop_bound!(LoopBound::BlockNodes);
             self.counter(at).store(Self::amount(value), Relaxed);
             at += 1;
             if leaf & value != 0 {
@@ -226,8 +227,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     /// As [`give_back`](Self::give_back).
     pub(super) fn trim(self, root: Node, kept: Node) -> Result<(), Node> {
         let mut node = root;
-        // turns: levels
         while node.height > kept.height {
+            loop_bound!(LoopBound::Levels);
             node = node.towards(kept.way);
             self.counter(node.at).store(Self::amount(leaves(node.height) - leaves(kept.height)), Relaxed);
             if L::IN_BAND {
@@ -260,8 +261,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         if !L::IN_BAND {
             // The counters inside a block keep their initial values.
             let mut node = root;
-            // turns: levels
             while node.height < to.height {
+                loop_bound!(LoopBound::Levels);
                 self.counter(node.at).store(Self::amount(leaves(node.height)), Relaxed);
                 node = node.parent();
             }

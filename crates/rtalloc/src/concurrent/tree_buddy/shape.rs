@@ -10,6 +10,8 @@
 //! [0 1 2][3 4 5] 6              left subtree, right subtree, root
 //! ```
 
+use crate::contract::{LoopBound, loop_bound};
+
 /// Leaves under a node of a height.
 #[inline(always)]
 pub(super) const fn leaves(height: u32) -> usize {
@@ -80,8 +82,8 @@ impl Node {
     #[inline(always)]
     pub fn containing(depth: u32, place: usize, height: u32) -> Option<Self> {
         let mut node = Node::root(depth);
-        // turns: levels
         while node.height > height {
+            loop_bound!(LoopBound::Levels);
             if place == node.at {
                 return None;
             }

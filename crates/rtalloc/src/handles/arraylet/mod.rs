@@ -60,7 +60,7 @@ mod verify;
 use super::access::AbstractPointer;
 use crate::contract::{
     AccessError, AllocError, Contract, Corruption, Cost, Fragmentation, Handle, HandleAllocator, HandleError,
-    InitError, Object, ResizeError, Stats,
+    InitError, LoopBound, Object, ResizeError, Stats, loop_bound,
 };
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -354,8 +354,8 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
     /// Adds leaves after the first `have` until there are `wanted`, for a size of `size_bytes`; frees those it added if
     /// one is refused.
     fn push_leaves(&mut self, large: Large, have: usize, wanted: usize, size_bytes: usize) -> Result<(), AllocError> {
-        // turns: leaves that come
         for index in have..wanted {
+            loop_bound!(LoopBound::Caller); // leaves to add
             if let Err(error) = self.push_leaf(large, index, Self::bytes_in_leaf(size_bytes, index)) {
                 self.pop_leaves(large, index, have);
                 return Err(error);
@@ -366,8 +366,8 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
 
     /// Frees leaves until there are `wanted`.
     fn pop_leaves(&mut self, large: Large, have: usize, wanted: usize) {
-        // turns: leaves that go
         for index in (wanted..have).rev() {
+            loop_bound!(LoopBound::Caller); // leaves to remove
             self.pop_leaf(large, index);
         }
     }
@@ -401,8 +401,8 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
     /// Copies bytes between the starts of two objects.
     fn copy(&mut self, from: AbstractPointer, to: AbstractPointer, len_bytes: usize) {
         let mut done_bytes = 0;
-        // turns: pieces of both
         while done_bytes < len_bytes {
+            loop_bound!(LoopBound::Caller); // pieces of both
             let source = self.heap.locate(from.handle, from.offset_bytes + done_bytes);
             let target = self.heap.locate_mut(to.handle, to.offset_bytes + done_bytes);
             let (Ok((source, source_bytes)), Ok((target, target_bytes))) = (source, target) else {

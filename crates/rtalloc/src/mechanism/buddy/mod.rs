@@ -49,7 +49,9 @@ mod white_box;
 
 pub use tags::{Cell, Headers, Placement, SideTable};
 
-use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
+use crate::contract::{
+    AllocError, Block, Coalescing, Contract, Corruption, Cost, LoopBound, Mechanism, MisuseKind, loop_bound,
+};
 use crate::mechanism::bits::{computed, first_set_of_64};
 use crate::mechanism::free_list::{NULL, link, next_at, unlink_or_empty};
 use crate::mechanism::memory::Memory;
@@ -412,8 +414,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     unsafe fn divide(&mut self, mut piece: Piece, are_alone: bool, fits: impl Fn(Piece) -> bool) -> Piece {
         // Stored once at the end: a store in each iteration would delay the next one.
         let mut freed = 0;
-        // turns: splits
         while S::is_divisible(piece.class) {
+            loop_bound!(LoopBound::Splits);
             let (lower, upper) = Self::parts(piece);
             let (first, second) = if lower.class > upper.class { (upper, lower) } else { (lower, upper) };
             let (kept, other) = if fits(first) {
@@ -603,12 +605,12 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         let mut most = 0;
         for from in S::FIRST..=S::class_within(region_bytes) {
             for target in S::FIRST..=from {
-                let (mut class, mut turns) = (from, 0);
+                let (mut class, mut iterations) = (from, 0);
                 while S::is_divisible(class) && class - S::STEP >= target {
                     class = if S::upper(class) >= target { S::upper(class) } else { class - S::STEP };
-                    turns += 1;
+                    iterations += 1;
                 }
-                most = most.max(turns);
+                most = most.max(iterations);
             }
         }
         most
@@ -620,12 +622,12 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         if region_bytes >= S::UNIT_BYTES {
             // No part splits more often than the lower one, which is the larger.
             for top in S::FIRST..=S::class_within(region_bytes) {
-                let (mut class, mut turns) = (top, 0);
+                let (mut class, mut iterations) = (top, 0);
                 while S::is_divisible(class) {
                     class -= S::STEP;
-                    turns += 1;
+                    iterations += 1;
                 }
-                most = most.max(turns);
+                most = most.max(iterations);
             }
         }
         most
@@ -788,8 +790,8 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
                 self.set_tag(address, tag::NONE);
             }
             self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
-            // turns: merges
             while let Some(buddy) = self.free_buddy(piece) {
+                loop_bound!(LoopBound::Merges);
                 self.remove(buddy);
                 piece = Self::whole(piece, buddy);
             }
@@ -824,13 +826,13 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             unsafe { this.free_buddy(piece) }.filter(|buddy| buddy.address > piece.address)
         };
         let mut piece = block;
-        // turns: merges
         while !fits(piece) {
+            loop_bound!(LoopBound::Merges);
             piece = Self::whole(piece, upper_buddy(self, piece)?);
         }
         let mut grown = block;
-        // turns: merges
         while grown != piece {
+            loop_bound!(LoopBound::Merges);
             let buddy = upper_buddy(self, grown)?;
             // SAFETY: the buddy is free, so it is in its list.
             unsafe { self.remove(buddy) };

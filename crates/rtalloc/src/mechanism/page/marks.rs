@@ -2,6 +2,7 @@
 //!
 //! Finding the bit of an address takes a shift; the number of a block in its page would take a division.
 
+use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::bits::first_set;
 use core::num::NonZeroUsize;
 
@@ -107,8 +108,8 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
             return (index & !(usize::BITS as usize - 1)) | first_set(bits) as usize;
         }
         let mut first = (index | (usize::BITS as usize - 1)).wrapping_add(1);
-        // turns: granules of a page / 64
         while first < Self::COUNT {
+            loop_bound!(LoopBound::PageGranules { per_iteration: 64 });
             let (word, _) = Self::place(at, first);
             // SAFETY: the caller guarantees initialised bits at `at`, and `first` is below their number.
             if let Some(bits) = NonZeroUsize::new(unsafe { word.read() }) {

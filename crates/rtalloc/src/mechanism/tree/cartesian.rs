@@ -20,7 +20,7 @@
 //! - *shrink* moves the larger child up as long as it is larger than the rest of the node.
 
 use super::{Side, link_at, size_or_zero};
-use crate::contract::Corruption;
+use crate::contract::{Corruption, LoopBound, loop_bound};
 use crate::mechanism::boundary_tag::free_size;
 use crate::mechanism::free_list::NULL;
 use crate::mechanism::memory::Memory;
@@ -149,8 +149,8 @@ impl<W: Width> Cartesian<W> {
             if size < need {
                 return None;
             }
-            // turns: free blocks
             loop {
+                loop_bound!(LoopBound::FreeBlocks);
                 let (left, right) = self.children(node);
                 let (left_size, right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
                 match F::descend(need, size, left_size, right_size) {
@@ -183,8 +183,8 @@ impl<W: Width> Cartesian<W> {
             is_before_deeper: false,
         };
         let mut link = Self::ROOT;
-        // turns: free blocks
         loop {
+            loop_bound!(LoopBound::FreeBlocks);
             // SAFETY: the link is the root's or that of a verified node. A node is read only between the nodes passed
             // before, which is within the heap.
             unsafe {
@@ -228,16 +228,16 @@ impl<W: Width> Cartesian<W> {
         unsafe {
             let mut link = Self::ROOT;
             let mut node = self.load(link);
-            // turns: free blocks
             while node != NULL && free_size(self.memory, node) >= size {
+                loop_bound!(LoopBound::FreeBlocks);
                 link = Self::link(node, Side::right_if(node < block));
                 node = self.load(link);
             }
             self.memory.store(link, block);
             let mut lower = Self::link(block, Side::Left);
             let mut higher = Self::link(block, Side::Right);
-            // turns: free blocks
             while node != NULL {
+                loop_bound!(LoopBound::FreeBlocks);
                 if node < block {
                     self.memory.store(lower, node);
                     lower = Self::link(node, Side::Right);
@@ -298,8 +298,8 @@ impl<W: Width> Cartesian<W> {
     pub(crate) unsafe fn join(self, mut link: usize, mut left: usize, mut right: usize) {
         // SAFETY: both trees are intact, so links lead to nodes.
         unsafe {
-            // turns: free blocks
             while left != NULL && right != NULL {
+                loop_bound!(LoopBound::FreeBlocks);
                 if free_size(self.memory, left) >= free_size(self.memory, right) {
                     self.memory.store(link, left);
                     link = Self::link(left, Side::Right);
@@ -324,8 +324,8 @@ impl<W: Width> Cartesian<W> {
         // SAFETY: links lead to nodes, and the first words of the free node are available for its links.
         unsafe {
             let (mut left_size, mut right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
-            // turns: free blocks
             while size < left_size || size < right_size {
+                loop_bound!(LoopBound::FreeBlocks);
                 if left_size >= right_size {
                     self.memory.store(link, left);
                     link = Self::link(left, Side::Right);

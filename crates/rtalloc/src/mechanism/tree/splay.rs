@@ -27,7 +27,7 @@
 //! A sequence of m operations on k nodes costs O((m + k)·log k); a single one may visit every node.
 
 use super::{Side, link_at, size_or_zero};
-use crate::contract::Corruption;
+use crate::contract::{Corruption, LoopBound, loop_bound};
 use crate::mechanism::boundary_tag::{FreeIndex, free_size};
 use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink};
 use crate::mechanism::memory::Memory;
@@ -77,8 +77,8 @@ unsafe fn splay<W: Width>(memory: Memory<W>, root: usize, size: usize) -> usize 
         let mut smaller_end = NULL;
         let mut larger_end = NULL;
         let mut node = root;
-        // turns: free blocks
         loop {
+            loop_bound!(LoopBound::FreeBlocks);
             let here = free_size(memory, node);
             if size == here {
                 break;
@@ -257,8 +257,8 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
             let mut best = NULL;
             let mut best_size = 0;
             let mut node = root;
-            // turns: free blocks
             while node != NULL {
+                loop_bound!(LoopBound::FreeBlocks);
                 let size = free_size(memory, node);
                 let side = if size >= need {
                     best = node;

@@ -57,7 +57,7 @@ mod verify;
 #[cfg(test)]
 mod white_box;
 
-use crate::contract::{AllocError, Block, Contract, Corruption, Cost, Mechanism, MisuseKind};
+use crate::contract::{AllocError, Block, Contract, Corruption, Cost, LoopBound, Mechanism, MisuseKind, loop_bound};
 use crate::mechanism::bits::floor_log2;
 use crate::mechanism::page::ring::{self, Node};
 use crate::mechanism::page::{self, Marks};
@@ -256,8 +256,8 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         let mut node = self.rover;
         // SAFETY: the nodes of the ring are the first pages of free runs, and its head.
         unsafe {
-            // turns: pages
             loop {
+                loop_bound!(LoopBound::Pages);
                 if node != self.runs() {
                     let index = self.index(node);
                     let skipped = self.skipped(index, align_bytes);
@@ -350,8 +350,8 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         let mut offset = 0;
         // SAFETY: the page and its header are the policy's; a fragment has room for its links.
         unsafe {
-            // turns: granules of a page
             while offset < PAGE {
+                loop_bound!(LoopBound::PageGranules { per_iteration: 1 });
                 let prev = if offset == 0 { NONE } else { offset.wrapping_sub(size) as u16 };
                 let after = offset.wrapping_add(size);
                 let next = if after == PAGE { NONE } else { after as u16 };
