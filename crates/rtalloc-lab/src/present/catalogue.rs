@@ -235,7 +235,7 @@ fn blocks(summary: &Summary, page: &mut Page) {
     page.fact(
         "alignment",
         &format!(
-            "{} by default; at most: {}",
+            "{} by default; limit: {}",
             exactly(blocks.alignment_bytes),
             heap_decides(blocks.largest_alignment_bytes)
         ),

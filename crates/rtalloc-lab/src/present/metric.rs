@@ -279,7 +279,7 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
                 others => format!(" {} failed for lack of memory;", number::counted(others, "other")),
             };
             Some(format!(
-                "serves {}: {} ({}) were refused, the first at {};{others} the figures cover the others, and no heap \
+                "serves {}: {} ({}) were refused, the first at {};{others} the figures cover the remaining requests, and no heap \
                  serves the whole trace.",
                 reach_in_words(cell),
                 number::counted(*beyond_reach, "request"),

@@ -27,19 +27,19 @@ fn the_table_has_everybody_within_its_width() {
     }
     let wide = output(&[], 150);
     assert!(
-        wide.contains("Puaut 2002") && wide.contains("Bitframe thesis 2012") && !wide.contains("Left out"),
+        wide.contains("Puaut 2002") && wide.contains("Bitframe thesis 2012") && !wide.contains("Omitted because"),
         "{wide}"
     );
 }
 
 #[test]
-fn a_name_gives_the_card_and_a_group_its_table() {
+fn a_name_prints_a_summary_and_a_group_a_table() {
     let summary = output(&["tlsf"], 100);
     for fact in [
         "segregated, ours; one of the default twelve",
         "Masmano et al. 2008, sections 4 and 5",
         "deallocate          O(1)",
-        "4 B in front of every live block",
+        "4 B before every live block",
         "multiples of 16 B, at least 16 B",
         "in a heap of 64 KiB",
         "strengths",
@@ -61,7 +61,7 @@ fn summaries_of(arguments: &[&str]) -> Vec<Summary> {
 }
 
 #[test]
-fn the_json_is_every_card() {
+fn the_json_has_every_summary() {
     let summaries = summaries_of(&["--json"]);
     assert_eq!(summaries.len(), rtalloc_subjects::all().len());
     for summary in &summaries {

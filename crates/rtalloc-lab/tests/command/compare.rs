@@ -50,7 +50,7 @@ fn what_is_not_there_is_answered_with_what_is() {
         (&["tlsf"], &["tlsf: name a second allocator to compare it with"]),
         (&["tlsf", "buddy", "p1"], &["\"buddy\" is a group", "binary-buddy"]),
         (&["tlsf", "system"], &["system takes its pages from the system", "rtalloc run"]),
-        (&["tlsf", "rlsf", "nothing"], &["\"nothing\" is not something to replay", "p1, p2", "lua-entities"]),
+        (&["tlsf", "rlsf", "nothing"], &["\"nothing\" cannot be replayed", "p1, p2", "lua-entities"]),
         (&["tlsf", "rlsf", "p1 --mallocs x"], &["the workload \"p1 --mallocs x\": invalid value 'x'"]),
         (&["tlsf", "rlsf", "Cargo.toml"], &["Cargo.toml: not an rtalloc trace"]),
     ] {

@@ -119,7 +119,7 @@ fn another_address_fails() {
     ring[address] ^= 0x10;
     std::fs::write(at.join("ring.bin"), ring).unwrap();
     let said = stdout(rtalloc_in(at, "recover ring.bin --replay").failure());
-    assert!(said.contains("5 answers were the same, on tlsf; the first that differs:"), "{said}");
+    assert!(said.contains("5 results are identical on tlsf; the first difference:"), "{said}");
     assert!(said.contains("recorded: number 5, allocate 100 bytes at alignment 8: the block at 0x"), "{said}");
 }
 
@@ -196,7 +196,7 @@ fn what_is_no_dump_is_refused_with_what_to_do() {
     let mut later = ring.to_vec();
     later[16] = 2;
     let cases: [(&str, &[u8], &str); 5] = [
-        ("empty", b"", "no flight recorder in these 0 bytes; dump the whole region of a heap that is a `Traced` one"),
+        ("empty", b"", "no flight recorder in these 0 bytes; dump the whole region of a `Traced` heap"),
         ("text", b"a text", "no flight recorder in these 6 bytes"),
         (
             "short",

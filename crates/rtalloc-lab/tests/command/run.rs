@@ -107,7 +107,7 @@ fn a_trace_cut_to_small_blocks_is_replayed_as_one() {
         "{output}"
     );
     let none = rtalloc().arg("run").arg(&path).args(["--at-most", "1"]).assert().failure();
-    assert!(text(&none.get_output().stderr).contains("no request is of at most 1 bytes"));
+    assert!(text(&none.get_output().stderr).contains("no request has at most 1 bytes"));
     let missing = rtalloc().args(["inspect", "nowhere.trace", "--at-most", "1K"]).assert().failure();
     assert!(text(&missing.get_output().stderr).contains("nowhere.trace"));
 }

@@ -53,9 +53,9 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
     assert!(harder.starts_with("harder:") && harder.contains("from the static bound"), "{harder}");
     assert!(!harder.contains("not known"), "{harder}");
     let borrowed = stdout(rtalloc_in(at, "generate worst:talc").success());
-    assert!(borrowed.contains("the recipe is TLSF's, not known to be the worst of talc"), "{borrowed}");
+    assert!(borrowed.contains("the recipe is TLSF's, not known to be the worst case of talc"), "{borrowed}");
     let about = stdout(rtalloc_in(at, "inspect worst-talc-allocate.rtrace").success());
-    assert!(about.contains("not known to be the worst of talc"), "{about}");
+    assert!(about.contains("not known to be the worst case of talc"), "{about}");
     for (arguments, complaint) in [
         ("generate worst:nobody", "nobody"),
         ("generate worst:ours", "is a group"),
