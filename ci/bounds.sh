@@ -32,8 +32,9 @@ for subject in json.load(open(sys.argv[1]))["subjects"]:
             if subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-full-validation", "half-fit") and operation["operation"] != "reallocate":
                 failures.append(f"{name}: no bound: {operation['answer']['declined']['why']}")
             continue
-        if bound["never_returning"] and subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-full-validation", "half-fit"):
-            failures.append(f"{name}: a panic edge to {bound['never_returning']}")
+        edges = [name for name in bound["never_returning"] if name != "rtalloc::hook::report"]
+        if edges and subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-full-validation", "half-fit"):
+            failures.append(f"{name}: a panic edge to {edges}")
         if seen:
             compared += 1
             # A bound that depends on the heap's size is for 16 MB; observations may come from a larger heap.

@@ -1,12 +1,11 @@
 //! The summary of a subject in the catalogue: its contract, its note, and the proved bounds of its code.
 
-use crate::analysis::{Analysis, loop_bounds, proved};
+use crate::analysis::{Analysis, correct_calls, loop_bounds, proved};
 use crate::observe;
 use crate::probe::reads::{counted_read, read_instructions};
 use crate::result::catalogue::{Blocks, Control, Operation, Summary};
 use crate::result::schema::SubjectFacts;
 use pathbound::Facts;
-use pathbound::graph::NeverReturns;
 use rtalloc::contract::Contract;
 use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Peer, Region, Subject};
 
@@ -49,7 +48,7 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
         let bound = match (bound, &formula) {
             (Some(bound), _) => Ok(bound.instructions),
             (None, Some(_)) => Err(None),
-            (None, None) => proved(analysis.file(), entry, &Facts::default(), &NeverReturns::default())
+            (None, None) => proved(analysis.file(), entry, &Facts::default(), &correct_calls())
                 .map(|bound| bound.instructions)
                 .map_err(|why| Some(why.brief())),
         };

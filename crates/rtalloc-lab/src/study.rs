@@ -7,7 +7,7 @@
 mod evidence;
 mod processes;
 
-use crate::analysis::{self, Analysis, Unbounded, loop_bounds, proved_as_fits};
+use crate::analysis::{self, Analysis, Unbounded, correct_calls, loop_bounds, proved_as_fits};
 use crate::observe::{Operation, search};
 use crate::probe::CountError;
 use crate::replay::isolate::Progress;
@@ -18,7 +18,6 @@ use evidence::{Evidence, Paths};
 use pathbound::arch::x86_64;
 use pathbound::certificate::Address;
 use pathbound::facts::Place;
-use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image, Source};
 use pathbound::{Bound, Facts};
 use rtalloc_subjects::Subject;
@@ -112,7 +111,7 @@ pub fn study(
                     }
                 }
                 let entry = analysis.entry(subject, *operation);
-                proved_as_fits(analysis.file(), entry, facts, &NeverReturns::default(), &mut useful)
+                proved_as_fits(analysis.file(), entry, facts, &correct_calls(), &mut useful)
             };
             operations.iter().map(answer).collect()
         })

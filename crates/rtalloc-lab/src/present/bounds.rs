@@ -2,6 +2,7 @@
 
 use super::table::Look;
 use super::verdict::wrapped;
+use crate::analysis::REPORTS_MISUSE;
 use crate::number;
 use crate::result::bounds::{
     Answer, Bounded, Explored, OperationBounds, PathStep, Reached, SizeClasses, Study, SubjectBounds, Term,
@@ -206,14 +207,25 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
             let holds: Vec<String> = operation.holds.iter().map(|(lock, most)| format!("{lock} {most}")).collect();
             notes.push(format!("{name} under a lock, with this bound on the lock hold time: {}.", holds.join(", ")));
         }
-        if !bounded.never_returning.is_empty() {
+        let others: Vec<&str> = never_returning(bounded).filter(|name| *name != REPORTS_MISUSE).collect();
+        if !others.is_empty() {
             notes.push(format!(
                 "{name} may call a function that never returns: {}. No bound includes the instructions executed then.",
-                bounded.never_returning.join(", ")
+                others.join(", ")
             ));
         }
     }
+    if bounds().any(|bounded| never_returning(bounded).any(|name| name == REPORTS_MISUSE)) {
+        notes.push(format!(
+            "Misuse is not covered: a bound ends where a call reports misuse to the hook of the program ({REPORTS_MISUSE})."
+        ));
+    }
     notes
+}
+
+/// The functions that a bound assumes not to return.
+fn never_returning(bounded: &Bounded) -> impl Iterator<Item = &str> {
+    bounded.never_returning.iter().map(String::as_str)
 }
 
 /// The assumptions of the bounds, in one sentence; `None` if there are no bounds.
