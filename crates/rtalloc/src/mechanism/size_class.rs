@@ -35,7 +35,7 @@ impl Class {
         Class(self.0.wrapping_sub(count))
     }
 
-    /// How far the class is above `below`.
+    /// How far the class is above another, `below`.
     #[inline(always)]
     pub const fn rank(self, below: Class) -> Rank {
         Rank(self.0.wrapping_sub(below.0))
@@ -55,7 +55,7 @@ impl Class {
     }
 }
 
-/// How far a class is above [`Classes::below`]: the index of its head. The smallest class has rank 1.
+/// How far a class is above another, such as [`Classes::below`]: an index.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank(usize);
