@@ -47,7 +47,7 @@ mod verify;
 #[cfg(test)]
 mod white_box;
 
-pub use tags::{Cell, Headers, Placement, SideTable, State, Tag};
+pub use tags::{Cell, Headers, Placement, SideTable, Tag};
 
 use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
 use crate::mechanism::bits::{computed, first_set_of_64};
@@ -61,6 +61,7 @@ use crate::region::round_up;
 use core::marker::PhantomData;
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
+use tags::State;
 
 /// A position in the hierarchy: an actual or possible block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

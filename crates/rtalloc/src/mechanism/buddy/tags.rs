@@ -14,7 +14,7 @@ use crate::mechanism::word::Width;
 /// The state of a block.
 #[repr(usize)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     /// Free.
     Free = 0x40,
     /// Live, and its payload begins at its start.
