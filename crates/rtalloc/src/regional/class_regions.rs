@@ -178,7 +178,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     ///
     /// As [`Policy::check`].
     unsafe fn check_page(&self, page: usize) -> Result<(), &'static str> {
-        // SAFETY: the page has marks and a footer.
+        // SAFETY: the page has marks and a footer; every quantum is one of the page.
         unsafe {
             let ClassFooter { live, block_bytes } = Bag::<PAGE, QUANTUM>::footer(page).read();
             let block_bytes = block_bytes as usize;

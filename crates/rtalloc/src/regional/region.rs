@@ -168,7 +168,7 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
     /// As [`Policy::check`].
     unsafe fn check_page(&self, page: usize) -> Result<(), &'static str> {
         let end = Quantum::at(Self::ROOM_BYTES);
-        // SAFETY: the page has marks and a footer.
+        // SAFETY: the page has marks and a footer; every quantum is one of the page.
         unsafe {
             let begins = |quantum| Self::begins(page).is_set(quantum);
             let lives = |quantum| Self::lives(page).is_set(quantum);
