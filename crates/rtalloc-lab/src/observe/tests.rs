@@ -121,7 +121,7 @@ fn blocks_after(subject: &Subject, region: &mut Region, events: &[Event]) -> (Ve
 }
 
 fn class(block: &Block) -> usize {
-    TwoLevelClasses::<5>::class_of::<Offset32>(block.size_bytes)
+    TwoLevelClasses::<5>::class_of::<Offset32>(block.size_bytes).number()
 }
 
 /// Asserts that the list of a free block is in the given state.

@@ -61,6 +61,7 @@ use crate::mechanism::bits::{computed, floor_log2};
 use crate::mechanism::buddy::{Buddies, Piece, SideTable, System};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::Offset32;
 use core::num::NonZeroUsize;
@@ -98,10 +99,10 @@ unsafe impl<const UNIT: usize, const MOST: usize> System for Binary<UNIT, MOST> 
     };
     const POLICY: &'static str = "binary buddies";
     const UNIT_BYTES: usize = UNIT;
-    const FIRST: usize = UNIT.trailing_zeros() as usize;
-    const LAST: usize = {
+    const FIRST: Class = Class::new(UNIT.trailing_zeros() as usize);
+    const LAST: Class = {
         assert!(MOST.is_power_of_two() && MOST >= UNIT, "a largest block of a power of two");
-        MOST.trailing_zeros() as usize
+        Class::new(MOST.trailing_zeros() as usize)
     };
     const IS_CAPPED: bool = MOST != UNLIMITED;
     const HAS_SIDES: bool = false;
@@ -111,30 +112,30 @@ unsafe impl<const UNIT: usize, const MOST: usize> System for Binary<UNIT, MOST> 
     type Cell = u8;
 
     #[inline(always)]
-    fn bytes(class: usize) -> usize {
-        1usize.wrapping_shl(class as u32)
+    fn bytes(class: Class) -> usize {
+        1usize.wrapping_shl(class.number() as u32)
     }
 
     #[inline(always)]
-    fn class_for(bytes: usize) -> usize {
+    fn class_for(bytes: usize) -> Class {
         // SAFETY: a smallest block has more than one byte, so a low bit is set and the operand is not zero.
         let below = unsafe { NonZeroUsize::new_unchecked((bytes - 1) | (UNIT - 1)) };
         // Hides the value range: knowing it, LLVM would scale the class in a separate instruction for every address.
-        computed(floor_log2(below).into()) as usize + 1
+        Class::new(computed(floor_log2(below).into()) as usize + 1)
     }
 
-    fn class_within(bytes: usize) -> usize {
-        Self::LAST.min((bytes | 1).ilog2() as usize)
+    fn class_within(bytes: usize) -> Class {
+        Self::LAST.min(Class::new((bytes | 1).ilog2() as usize))
     }
 
     #[inline(always)]
-    fn is_divisible(class: usize) -> bool {
+    fn is_divisible(class: Class) -> bool {
         class > Self::FIRST
     }
 
     #[inline(always)]
-    fn upper(class: usize) -> usize {
-        class - 1
+    fn upper(class: Class) -> Class {
+        class.down(1)
     }
 
     #[inline(always)]
@@ -145,8 +146,8 @@ unsafe impl<const UNIT: usize, const MOST: usize> System for Binary<UNIT, MOST> 
         Some(Piece { address: piece.address ^ Self::bytes(piece.class), ..piece })
     }
 
-    fn top(_: usize, end: usize, at: usize) -> usize {
-        Self::LAST.min(aligned_log2(at, end - at) as usize)
+    fn top(_: usize, end: usize, at: usize) -> Class {
+        Self::LAST.min(Class::new(aligned_log2(at, end - at) as usize))
     }
 
     fn top_near(origin: usize, address: usize) -> usize {

@@ -54,6 +54,7 @@ use super::weighted::Sizes;
 use crate::mechanism::buddy::{Buddies, Piece, SideTable, System, lowest_from};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::Offset32;
 
@@ -68,6 +69,12 @@ pub struct Double<const UNIT: usize>;
 
 /// The classes of powers of two.
 const POWERS: u64 = u64::MAX / 3;
+
+/// Whether a class is one of [`POWERS`].
+#[inline(always)]
+fn is_power(class: Class) -> bool {
+    class.number() & 1 == 0
+}
 
 impl<const UNIT: usize> Double<UNIT> {
     /// Where the part with blocks of 3·2^k begins: an even number of units after the origin, a multiple of three units
@@ -89,8 +96,8 @@ unsafe impl<const UNIT: usize> System for Double<UNIT> {
     const POLICY: &'static str = "double buddies";
     const UNIT_BYTES: usize = UNIT;
     const SMALLEST_BYTES: usize = 2 * UNIT;
-    const FIRST: usize = 2;
-    const LAST: usize = Sizes::<UNIT>::LAST;
+    const FIRST: Class = Class::new(2);
+    const LAST: Class = Sizes::<UNIT>::LAST;
     const STEP: usize = 2;
     const HAS_SIDES: bool = false;
     const LEAVES: bool = true;
@@ -98,27 +105,27 @@ unsafe impl<const UNIT: usize> System for Double<UNIT> {
     type Cell = u8;
 
     #[inline(always)]
-    fn bytes(class: usize) -> usize {
+    fn bytes(class: Class) -> usize {
         Sizes::<UNIT>::bytes(class)
     }
 
     #[inline(always)]
-    fn class_for(bytes: usize) -> usize {
+    fn class_for(bytes: usize) -> Class {
         Sizes::<UNIT>::class_for(bytes.max(Self::SMALLEST_BYTES))
     }
 
-    fn class_within(bytes: usize) -> usize {
+    fn class_within(bytes: usize) -> Class {
         Sizes::<UNIT>::class_within(bytes)
     }
 
     #[inline(always)]
-    fn is_divisible(class: usize) -> bool {
-        class >= 4
+    fn is_divisible(class: Class) -> bool {
+        class.number() >= 4
     }
 
     #[inline(always)]
-    fn upper(class: usize) -> usize {
-        class.wrapping_sub(2)
+    fn upper(class: Class) -> Class {
+        class.down(2)
     }
 
     fn anchor(origin: usize, end: usize) -> usize {
@@ -128,28 +135,28 @@ unsafe impl<const UNIT: usize> System for Double<UNIT> {
     #[inline(always)]
     fn buddy(border: usize, piece: Piece) -> Option<Piece> {
         let bytes = Self::bytes(piece.class);
-        let address = if piece.class & 1 == 0 {
+        let address = if is_power(piece.class) {
             piece.address ^ bytes
         } else {
-            let power = (2 * UNIT).wrapping_shl((piece.class / 2) as u32) / 2;
+            let power = (2 * UNIT).wrapping_shl((piece.class.number() / 2) as u32) / 2;
             let is_upper = piece.address.wrapping_sub(border) & (power / 2) != 0;
             if is_upper { piece.address.wrapping_sub(bytes) } else { piece.address.wrapping_add(bytes) }
         };
         Some(Piece { address, ..piece })
     }
 
-    fn top(origin: usize, end: usize, at: usize) -> usize {
+    fn top(origin: usize, end: usize, at: usize) -> Class {
         let border = Self::border(origin, end);
         let class = match at < border {
             true => 2 * (aligned_log2(at, border - at) - UNIT.trailing_zeros()) as usize,
             false => 2 * (((end - at) / (3 * UNIT)) | 1).ilog2() as usize + 3,
         };
-        class.min(Self::LAST - (Self::LAST + class) % 2)
+        Class::new(class.min(Self::LAST.number() - (Self::LAST.number() + class) % 2))
     }
 
     #[inline(always)]
-    fn find(free: u64, class: usize) -> Option<usize> {
-        let own = if class & 1 == 0 { POWERS } else { !POWERS };
+    fn find(free: u64, class: Class) -> Option<Class> {
+        let own = if is_power(class) { POWERS } else { !POWERS };
         lowest_from(free & own, class).or_else(|| lowest_from(free & !own, class))
     }
 }

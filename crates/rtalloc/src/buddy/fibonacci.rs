@@ -60,9 +60,10 @@
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;
-use crate::mechanism::buddy::{Buddies, Headers, Piece, System, UPPER, select};
+use crate::mechanism::buddy::{Buddies, Headers, Piece, System, UPPER, select, select_class};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::Offset32;
 use core::num::NonZeroUsize;
@@ -116,13 +117,13 @@ unsafe impl<const UNIT: usize> System for Fibonacci<UNIT> {
     const SOURCE: &'static str = "Hirschberg 1973; Cranston and Thomas 1975; Puaut 2002, section 2.5";
     const POLICY: &'static str = "Fibonacci buddies";
     const UNIT_BYTES: usize = UNIT;
-    const FIRST: usize = 0;
-    const LAST: usize = {
+    const FIRST: Class = Class::new(0);
+    const LAST: Class = {
         let mut class = 0;
         while class < CLASSES - 4 && Self::BYTES[class + 1] < usize::MAX / 4 {
             class += 1;
         }
-        class
+        Class::new(class)
     };
     const HAS_SIDES: bool = true;
     const LEAVES: bool = false;
@@ -130,50 +131,50 @@ unsafe impl<const UNIT: usize> System for Fibonacci<UNIT> {
     type Cell = u16;
 
     #[inline(always)]
-    fn bytes(class: usize) -> usize {
+    fn bytes(class: Class) -> usize {
         // SAFETY: the index is taken modulo the length of the table.
-        unsafe { *Self::BYTES.get_unchecked(class % CLASSES) }
+        unsafe { *Self::BYTES.get_unchecked(class.number() % CLASSES) }
     }
 
     #[inline(always)]
-    fn class_for(bytes: usize) -> usize {
+    fn class_for(bytes: usize) -> Class {
         // SAFETY: `UNIT` has a bit set, so the operand is not zero.
         let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(bytes | UNIT) }) as usize;
         // SAFETY: the table has an entry for every logarithm of a `usize`.
-        let class = usize::from(unsafe { *Self::FROM_LOG2.get_unchecked(log2) });
+        let class = Class::new(unsafe { *Self::FROM_LOG2.get_unchecked(log2) }.into());
         // At most two numbers of the series lie between a power of two and the next, so the third is beyond.
-        class + usize::from(Self::bytes(class) < bytes) + usize::from(Self::bytes(class + 1) < bytes)
+        class.up((Self::bytes(class) < bytes).into()).up((Self::bytes(class.up(1)) < bytes).into())
     }
 
-    fn class_within(bytes: usize) -> usize {
+    fn class_within(bytes: usize) -> Class {
         let mut class = Self::LAST;
-        while class > 0 && Self::bytes(class) > bytes {
-            class -= 1;
+        while class > Self::FIRST && Self::bytes(class) > bytes {
+            class = class.down(1);
         }
         class
     }
 
     #[inline(always)]
-    fn is_divisible(class: usize) -> bool {
-        class >= 2
+    fn is_divisible(class: Class) -> bool {
+        class.number() >= 2
     }
 
     #[inline(always)]
-    fn upper(class: usize) -> usize {
-        class - 2
+    fn upper(class: Class) -> Class {
+        class.down(2)
     }
 
     #[inline(always)]
     fn buddy(_: usize, piece: Piece) -> Option<Piece> {
         let is_upper = piece.sides & UPPER != 0;
-        let class = select(is_upper, piece.class.wrapping_sub(1), piece.class + 1);
+        let class = select_class(is_upper, piece.class.down(1), piece.class.up(1));
         // The lower one of the two is the larger one, and the upper one begins at its end.
-        let lower_bytes = Self::bytes(select(is_upper, piece.class, class));
+        let lower_bytes = Self::bytes(select_class(is_upper, piece.class, class));
         let distance = select(is_upper, lower_bytes, lower_bytes.wrapping_neg());
         Some(Piece { address: piece.address.wrapping_add(distance), class, sides: piece.sides & UPPER ^ UPPER })
     }
 
-    fn top(_: usize, end: usize, at: usize) -> usize {
+    fn top(_: usize, end: usize, at: usize) -> Class {
         Self::class_within(end - at)
     }
 }

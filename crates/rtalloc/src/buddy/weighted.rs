@@ -48,9 +48,10 @@
 
 use super::binary::aligned_log2;
 use crate::mechanism::bits::floor_log2;
-use crate::mechanism::buddy::{Buddies, Headers, Piece, System, UPPER, select};
+use crate::mechanism::buddy::{Buddies, Headers, Piece, System, UPPER, select, select_class};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::Offset32;
 use core::num::NonZeroUsize;
@@ -69,31 +70,31 @@ pub(super) struct Sizes<const UNIT: usize>;
 
 impl<const UNIT: usize> Sizes<UNIT> {
     /// The largest class whose bytes fit an address, and which tags and shifts can express.
-    pub(super) const LAST: usize = {
+    pub(super) const LAST: Class = {
         let most_log2 = usize::BITS as usize - 2 - UNIT.trailing_zeros() as usize;
-        if 2 * most_log2 < 60 { 2 * most_log2 } else { 60 }
+        Class::new(if 2 * most_log2 < 60 { 2 * most_log2 } else { 60 })
     };
 
     /// Bytes of a class.
     #[inline(always)]
-    pub(super) fn bytes(class: usize) -> usize {
-        ((2 + (class & 1)) * (UNIT / 2)).wrapping_shl((class / 2) as u32)
+    pub(super) fn bytes(class: Class) -> usize {
+        ((2 + (class.number() & 1)) * (UNIT / 2)).wrapping_shl((class.number() / 2) as u32)
     }
 
     /// The smallest class of at least `bytes`.
     #[inline(always)]
-    pub(super) fn class_for(bytes: usize) -> usize {
+    pub(super) fn class_for(bytes: usize) -> Class {
         let units = (bytes - 1) / UNIT + 1;
         // SAFETY: there is at least one unit, and twice that minus one is odd, so the operand is not zero.
         let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(2 * units - 1) }) as usize;
-        2 * log2 - usize::from(4 * units <= 3usize.wrapping_shl(log2 as u32))
+        Class::new(2 * log2 - usize::from(4 * units <= 3usize.wrapping_shl(log2 as u32)))
     }
 
     /// The largest class of at most `bytes`.
-    pub(super) fn class_within(bytes: usize) -> usize {
+    pub(super) fn class_within(bytes: usize) -> Class {
         let log2 = ((bytes / UNIT) | 1).ilog2() as usize;
-        let is_half_more = log2 > 0 && bytes >= Self::bytes(2 * log2 + 1);
-        Self::LAST.min(2 * log2 + usize::from(is_half_more))
+        let is_half_more = log2 > 0 && bytes >= Self::bytes(Class::new(2 * log2 + 1));
+        Self::LAST.min(Class::new(2 * log2 + usize::from(is_half_more)))
     }
 }
 
@@ -106,53 +107,53 @@ unsafe impl<const UNIT: usize> System for Weighted<UNIT> {
     const SOURCE: &'static str = "Shen and Peterson 1974";
     const POLICY: &'static str = "weighted buddies";
     const UNIT_BYTES: usize = UNIT;
-    const FIRST: usize = 0;
-    const LAST: usize = Sizes::<UNIT>::LAST;
+    const FIRST: Class = Class::new(0);
+    const LAST: Class = Sizes::<UNIT>::LAST;
     const HAS_SIDES: bool = true;
     const LEAVES: bool = false;
     const ALIGNED: u64 = u64::MAX;
     type Cell = u16;
 
     #[inline(always)]
-    fn bytes(class: usize) -> usize {
+    fn bytes(class: Class) -> usize {
         Sizes::<UNIT>::bytes(class)
     }
 
     #[inline(always)]
-    fn class_for(bytes: usize) -> usize {
+    fn class_for(bytes: usize) -> Class {
         Sizes::<UNIT>::class_for(bytes)
     }
 
-    fn class_within(bytes: usize) -> usize {
+    fn class_within(bytes: usize) -> Class {
         Sizes::<UNIT>::class_within(bytes)
     }
 
     #[inline(always)]
-    fn is_divisible(class: usize) -> bool {
-        class >= 3
+    fn is_divisible(class: Class) -> bool {
+        class.number() >= 3
     }
 
     #[inline(always)]
-    fn upper(class: usize) -> usize {
-        class.wrapping_sub(4).wrapping_add(class & 1)
+    fn upper(class: Class) -> Class {
+        class.down(4).up(class.number() & 1)
     }
 
     #[inline(always)]
     fn buddy(_: usize, piece: Piece) -> Option<Piece> {
         let is_upper = piece.sides & UPPER != 0;
         // Bit k of the address is set if and only if 3·2^k precede; otherwise 2^(k+1) do.
-        let lower = piece.class + 2 + usize::from(piece.address & Self::bytes(piece.class) != 0);
-        let class = select(is_upper, Self::upper(piece.class + 1), lower);
-        let lower_bytes = Self::bytes(select(is_upper, piece.class, lower));
+        let lower = piece.class.up(2).up((piece.address & Self::bytes(piece.class) != 0).into());
+        let class = select_class(is_upper, Self::upper(piece.class.up(1)), lower);
+        let lower_bytes = Self::bytes(select_class(is_upper, piece.class, lower));
         let distance = select(is_upper, lower_bytes, lower_bytes.wrapping_neg());
         Some(Piece { address: piece.address.wrapping_add(distance), class, sides: piece.sides & UPPER ^ UPPER })
     }
 
-    fn top(_: usize, end: usize, at: usize) -> usize {
+    fn top(_: usize, end: usize, at: usize) -> Class {
         let log2 = aligned_log2(at, end - at);
         let power = 2 * (log2 - UNIT.trailing_zeros()) as usize;
         // A block of half as much again must be aligned to the next larger power.
-        let has_room = power > 0 && at.trailing_zeros() > log2 && end - at >= Self::bytes(power + 1);
-        Self::LAST.min(power + usize::from(has_room))
+        let has_room = power > 0 && at.trailing_zeros() > log2 && end - at >= Self::bytes(Class::new(power + 1));
+        Self::LAST.min(Class::new(power + usize::from(has_room)))
     }
 }

@@ -23,6 +23,7 @@ use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost,
 use crate::mechanism::memory::Memory;
 use crate::mechanism::policy_heap::{Policy, Served};
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::word::Width;
 use crate::region::round_up;
 use core::marker::PhantomData;
@@ -39,7 +40,7 @@ pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
     const GRANULE: usize;
     /// Memory is cut in multiples of this. A class of smaller blocks cuts them from one chunk of its own at a time.
     const CHUNK: usize;
-    /// Number of classes with blocks smaller than a chunk.
+    /// Number of classes with blocks smaller than a chunk: the small classes.
     const SMALL_CLASSES: usize;
     /// Largest number of classes, below the largest value of half a word.
     const MAX_CLASSES: usize;
@@ -49,9 +50,9 @@ pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
     const CONTRACT: Contract;
 
     /// The class that serves a block request of `need` bytes, which is at least the header and one byte.
-    fn class_for(need: usize) -> usize;
+    fn class_for(need: usize) -> Class;
     /// Size of the blocks of a class.
-    fn size(class: usize) -> usize;
+    fn size(class: Class) -> usize;
 }
 
 /// The facts common to every map.
@@ -119,20 +120,32 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
 
     /// The header of a live block.
     #[inline(always)]
-    fn live(class: usize) -> usize {
-        class | (class ^ Self::ONES) << Self::HALF
+    fn live(class: Class) -> usize {
+        class.number() | (class.number() ^ Self::ONES) << Self::HALF
     }
 
     /// The header of a free block.
     #[inline(always)]
-    fn free(class: usize) -> usize {
-        class | class << Self::HALF
+    fn free(class: Class) -> usize {
+        class.number() | class.number() << Self::HALF
     }
 
     /// The class in a header.
     #[inline(always)]
-    fn class_in(header: usize) -> usize {
-        header & Self::ONES
+    fn class_in(header: usize) -> Class {
+        Class::new(header & Self::ONES)
+    }
+
+    /// Whether the blocks of a class have the size of a chunk or more.
+    #[inline(always)]
+    fn is_large(class: Class) -> bool {
+        class.number() >= M::SMALL_CLASSES
+    }
+
+    /// The first `count` classes.
+    #[inline(always)]
+    fn first_classes(count: usize) -> impl DoubleEndedIterator<Item = Class> {
+        (0..count).map(Class::new)
     }
 
     /// The bits in which the halves of a header differ: none or all in a valid header.
@@ -149,14 +162,14 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
 
     /// Offset of the head of a class.
     #[inline(always)]
-    fn head(class: usize) -> usize {
-        Self::HEADS + class * W::BYTES
+    fn head(class: Class) -> usize {
+        Self::HEADS + class.number() * W::BYTES
     }
 
     /// Offset of the mark of a small class.
     #[inline(always)]
-    fn mark(class: usize) -> usize {
-        class * W::BYTES
+    fn mark(class: Class) -> usize {
+        class.number() * W::BYTES
     }
 
     /// Bytes of marks and heads for this number of classes.
@@ -169,7 +182,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     fn layout(start: usize, end: usize, classes: usize) -> Option<(usize, usize)> {
         let first = round_up(start.checked_add(Self::words_bytes(classes) + Self::HEADER)?, M::ALIGN)?;
         let room = (end.checked_add(Self::HEADER)?.checked_sub(first)?) & !(M::CHUNK - 1);
-        (room >= M::size(classes - 1).max(M::CHUNK)).then_some((first, first + room))
+        (room >= M::size(Class::new(classes - 1)).max(M::CHUNK)).then_some((first, first + room))
     }
 
     /// Whether the current chunk is used up, or the class has none yet.
@@ -200,9 +213,9 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     ///
     /// [`begin`](Policy::begin) has run, and `class` is one of the heap's.
     #[inline(always)]
-    unsafe fn cut(&mut self, class: usize) -> Result<usize, AllocError> {
+    unsafe fn cut(&mut self, class: Class) -> Result<usize, AllocError> {
         let size = M::size(class);
-        if class >= M::SMALL_CLASSES {
+        if Self::is_large(class) {
             return self.bump(size);
         }
         let memory = self.memory();
@@ -217,7 +230,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         }
     }
 
-    /// Offset and header of the live block at an address.
+    /// Offset and class of the live block at an address.
     ///
     /// # Errors
     ///
@@ -227,7 +240,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     ///
     /// [`begin`](Policy::begin) has run.
     #[inline(always)]
-    unsafe fn live_block(&self, address: usize) -> Result<(usize, usize), MisuseKind> {
+    unsafe fn live_block(&self, address: usize) -> Result<(usize, Class), MisuseKind> {
         let block = self.memory().offset(address);
         // The bits below the granule rotate to the top: one comparison for alignment and both bounds.
         let log2 = M::GRANULE.ilog2();
@@ -271,18 +284,18 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
             // SAFETY: a chunk begins with a block, and every block below the mark was cut, so there is a header.
             let header = unsafe { memory.load(block - Self::HEADER) };
             let class = Self::class_in(header);
-            if class >= self.classes {
+            if class.number() >= self.classes {
                 return broken("a block's header names a class", block);
             }
             let size = M::size(class);
-            if block >= chunk_end && class < M::SMALL_CLASSES {
+            if block >= chunk_end && !Self::is_large(class) {
                 chunk_end = block + M::CHUNK;
                 // SAFETY: `begin` initialised the marks.
                 let present = unsafe { memory.load(Self::mark(class)) };
                 mark = if present > block && present < chunk_end { present } else { NULL };
             }
-            let end = if class < M::SMALL_CLASSES { chunk_end } else { self.top };
-            if size > end - block || (block < chunk_end && class >= M::SMALL_CLASSES) {
+            let end = if Self::is_large(class) { self.top } else { chunk_end };
+            if size > end - block || (block < chunk_end && Self::is_large(class)) {
                 return broken("a block ends within its chunk, or below the top", block);
             }
             visit(block, size, Some(header))?;
@@ -300,7 +313,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     /// # Safety
     ///
     /// [`begin`](Policy::begin) has run, and `class` is one of the heap's.
-    unsafe fn check_list(&self, class: usize, most: usize, visit: &mut dyn FnMut(usize)) -> Result<(), Corruption> {
+    unsafe fn check_list(&self, class: Class, most: usize, visit: &mut dyn FnMut(usize)) -> Result<(), Corruption> {
         let memory = self.memory();
         let mut node = Self::head(class);
         for _ in 0..=most {
@@ -352,11 +365,11 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     unsafe fn begin(&mut self) {
         let memory = self.memory();
-        for class in 0..M::SMALL_CLASSES {
+        for class in Self::first_classes(M::SMALL_CLASSES) {
             // SAFETY: the marks follow the policy, in its room. `first` stands for a used-up chunk.
             unsafe { memory.store(Self::mark(class), self.first) };
         }
-        for class in 0..self.classes {
+        for class in Self::first_classes(self.classes) {
             // SAFETY: the heads follow the marks, in the policy's room.
             unsafe { memory.store(Self::head(class), NULL) };
         }
@@ -364,7 +377,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     #[inline(always)]
     fn limit(&self) -> usize {
-        M::size(self.classes - 1) - Self::HEADER
+        M::size(Class::new(self.classes - 1)) - Self::HEADER
     }
 
     #[inline(always)]
@@ -412,13 +425,13 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     unsafe fn largest(&self) -> usize {
         let memory = self.memory();
-        for class in (0..self.classes).rev() {
+        for class in Self::first_classes(self.classes).rev() {
             let size = M::size(class);
             // SAFETY: `begin` initialised the heads and the marks.
             let is_served = unsafe {
                 memory.load(Self::head(class)) != NULL
                     || self.end - self.top >= size.max(M::CHUNK)
-                    || (class < M::SMALL_CLASSES && !self.is_used_up(memory.load(Self::mark(class))))
+                    || (!Self::is_large(class) && !self.is_used_up(memory.load(Self::mark(class))))
             };
             if is_served {
                 return size - Self::HEADER;
@@ -452,7 +465,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         if self.top < self.first || self.top > self.end || !are_chunks(self.top) || !are_chunks(self.end) {
             return broken("the top is between the first block and the end", self.first);
         }
-        for class in 0..M::SMALL_CLASSES {
+        for class in Self::first_classes(M::SMALL_CLASSES) {
             // SAFETY: `begin` initialised the marks.
             let mark = unsafe { memory.load(Self::mark(class)) };
             if mark < self.first || mark > self.top || !(mark - self.first).is_multiple_of(M::size(class)) {
@@ -466,7 +479,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         }
         // The free blocks and the blocks in lists: equal numbers, and equal sums of hashes.
         let (mut free_blocks, mut sum) = (0usize, 0u64);
-        let mut chunk_class = 0;
+        let mut chunk_class = Class::new(0);
         let mut judge = |block: usize, _: usize, header: Option<usize>| {
             let Some(header) = header else { return Ok(()) };
             let class = Self::class_in(header);
@@ -492,7 +505,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         unsafe {
             self.blocks(&mut judge)?;
             let (mut listed, mut listed_sum) = (0, 0u64);
-            for class in 0..self.classes {
+            for class in Self::first_classes(self.classes) {
                 self.check_list(class, free_blocks, &mut |block| {
                     listed += 1;
                     listed_sum = listed_sum.wrapping_add(mixed(block));
@@ -514,7 +527,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
                 word(header.unwrap_or(size));
                 Ok(())
             });
-            for class in 0..self.classes {
+            for class in Self::first_classes(self.classes) {
                 let mut block = memory.load(Self::head(class));
                 while block != NULL {
                     word(block);

@@ -9,7 +9,7 @@
 //! | [`buddy`] | blocks that split into two buddies: split, merge, tags in a side table or in headers, any system of sizes |
 //! | [`free_list`] | doubly linked lists without a head or a tail case, and the one-list index |
 //! | [`page`] | pages that hold blocks of one kind, and their bookkeeping |
-//! | [`size_class`] | maps from block sizes to classes |
+//! | [`size_class`] | class numbers, and maps from block sizes to classes |
 //! | [`bitmap`] | which classes have a free block |
 //! | [`segregated`] | the index of one list per class |
 //! | [`class_lists`] | blocks of fixed sizes in one list per size, never split or coalesced |

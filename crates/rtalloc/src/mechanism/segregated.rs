@@ -10,12 +10,12 @@
 //! `prev` is then the head, whose offset gives the class.
 
 use crate::contract::Corruption;
-use crate::mechanism::bitmap::Bitmap;
-use crate::mechanism::boundary_tag::{FreeIndex, first_block_at, free_size, own_bytes};
+use crate::mechanism::bitmap::{Bitmap, BitmapView};
+use crate::mechanism::boundary_tag::{FreeIndex, first_block_at, free_size};
 use crate::mechanism::free_list::{NULL, check_list, link, link_in_one, next_at, unlink_or_empty};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::size_class::Classes;
+use crate::mechanism::size_class::{Class, Classes, Rank};
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
@@ -61,23 +61,24 @@ impl SplitPolicy for Exact {
 pub struct Segregated<C, B, P>(PhantomData<(C, B, P)>);
 
 impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
-    /// Offset of the bitmap, which ends where the heap's own words begin. It includes a bit for the class after the
-    /// largest one, where a rounded-up search may begin in the widest heap.
+    /// The bitmap, which ends where the heap's own words begin. It includes a bit for the class after the largest one,
+    /// where a rounded-up search may begin in the widest heap.
     #[inline(always)]
-    fn bitmap<W: Width>() -> usize {
-        0usize.wrapping_sub(own_bytes::<W>()).wrapping_sub(Self::bitmap_bytes::<W>())
+    fn bitmap<W: Width>(memory: Memory<W>) -> BitmapView<W> {
+        let at = first_block_at::<W>().wrapping_sub(Self::bitmap_bytes::<W>());
+        BitmapView { memory, at, below: C::below::<W>() }
     }
 
     /// Bytes of the bitmap.
     #[inline(always)]
     fn bitmap_bytes<W: Width>() -> usize {
-        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)) + 1)
+        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)).up(1))
     }
 
     /// The head of a class: a node of which only the `next` word exists. The next class's `prev` would be this class's
     /// `next`. The class `below`, before the smallest, has the null node.
     #[inline(always)]
-    fn head<W: Width>(class: usize) -> usize {
+    fn head<W: Width>(class: Class) -> usize {
         // Narrowed to the width of a link, so that one instruction computes it and all uses share it.
         W::get(W::put(Self::head_at_once::<W>(class)))
     }
@@ -85,13 +86,19 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// [`head`](Self::head) with lower latency, at one more instruction: the computation becomes part of the address
     /// operand, so that the load does not wait for it.
     #[inline(always)]
-    fn head_at_once<W: Width>(class: usize) -> usize {
-        class.wrapping_sub(C::below::<W>()).wrapping_mul(W::BYTES)
+    fn head_at_once<W: Width>(class: Class) -> usize {
+        class.rank(C::below::<W>()).number().wrapping_mul(W::BYTES)
+    }
+
+    /// The rank of the class of a head.
+    #[inline(always)]
+    fn rank_of<W: Width>(head: usize) -> Rank {
+        Rank::new(head / W::BYTES)
     }
 
     /// The classes of a heap whose largest block has `max_block` bytes.
-    fn classes<W: Width>(max_block: usize) -> core::ops::RangeInclusive<usize> {
-        C::below::<W>() + 1..=C::class_of::<W>(max_block)
+    fn classes<W: Width>(max_block: usize) -> impl Iterator<Item = Class> {
+        C::below::<W>().up(1).through(C::class_of::<W>(max_block))
     }
 }
 
@@ -107,13 +114,13 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 
     fn bytes_above(max_block: usize) -> usize {
-        next_at::<W>(Self::head::<W>(C::class_of::<W>(max_block) + 1))
+        next_at::<W>(Self::head::<W>(C::class_of::<W>(max_block).up(1)))
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
         for word in 0..Self::bitmap_bytes::<W>() / size_of::<usize>() {
             // SAFETY: the bitmap lies in the control structure, which the index initialises.
-            unsafe { memory.store_bits(Self::bitmap::<W>().wrapping_add(word * size_of::<usize>()), 0) }
+            unsafe { memory.store_bits(Self::bitmap(memory).at.wrapping_add(word * size_of::<usize>()), 0) }
         }
         for class in Self::classes::<W>(max_block) {
             // SAFETY: the heads lie in the control structure, which the index initialises.
@@ -132,15 +139,14 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: the bitmap has a bit for the class of any size that a word can hold. If the bit is set, the list has
         // a block, and every block of that class has at least `rounded` bytes.
         unsafe {
-            let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
+            let class = B::find(Self::bitmap(memory), class)?;
             let head = Self::head::<W>(class);
             let sooner = if C::HASTENS { Self::head_at_once::<W>(class) } else { head };
             let block = memory.load(next_at::<W>(sooner));
             let after = memory.load(next_at::<W>(block));
             memory.store(next_at::<W>(sooner), after);
             memory.store(after, head);
-            let number = head / W::BYTES;
-            B::remove_if(memory, Self::bitmap::<W>(), C::below::<W>(), class, number, after == NULL);
+            B::remove_if(Self::bitmap(memory), class, Self::rank_of::<W>(head), after == NULL);
             Some((block, P::granted(need, rounded), ()))
         }
     }
@@ -156,7 +162,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
             } else {
                 link(memory, head, block);
             }
-            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class, head / W::BYTES);
+            B::insert(Self::bitmap(memory), class, Self::rank_of::<W>(head));
         }
     }
 
@@ -165,7 +171,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: the caller guarantees that the block is in a list; heads lie below the first block.
         unsafe {
             if let Some(head) = unlink_or_empty(memory, block, memory.load_bits(first_block_at::<W>())) {
-                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), head / W::BYTES);
+                B::remove(Self::bitmap(memory), Self::rank_of::<W>(head));
             }
         }
     }
@@ -175,21 +181,21 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         // SAFETY: the bitmap is initialised.
-        let highest = unsafe { B::highest(memory, Self::bitmap::<W>(), C::below::<W>()) };
+        let highest = unsafe { B::highest(Self::bitmap(memory)) };
         highest.map_or(0, C::size::<W>)
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
-        let mut from = C::below::<W>() + 1;
+        let mut from = C::below::<W>().up(1);
         // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
         unsafe {
-            while let Some(class) = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), from) {
+            while let Some(class) = B::find(Self::bitmap(memory), from) {
                 let mut block = memory.load(next_at::<W>(Self::head::<W>(class)));
                 while block != NULL {
-                    visit(class, block);
+                    visit(class.number(), block);
                     block = memory.load(next_at::<W>(block));
                 }
-                from = class + 1;
+                from = class.up(1);
             }
         }
     }
@@ -215,7 +221,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                 })?
             };
             // SAFETY: the bitmap has a bit for the class.
-            if !unsafe { B::agrees(memory, Self::bitmap::<W>(), C::below::<W>(), class, count != 0) } {
+            if !unsafe { B::agrees(Self::bitmap(memory), class, count != 0) } {
                 let invariant = "a class's bit is set if and only if its list has a block";
                 return Err(Corruption { invariant, address: memory.address(head) });
             }

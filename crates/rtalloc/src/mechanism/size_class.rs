@@ -1,27 +1,96 @@
-//! Maps from block sizes to size classes.
+//! Size classes, and maps from block sizes to them.
 
 use crate::mechanism::bits::floor_log2;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
 
+/// The number of a size class. Neither a size nor an offset nor an index: each conversion is a function.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Class(usize);
+
+impl Class {
+    /// The class of a number.
+    #[inline(always)]
+    pub const fn new(number: usize) -> Self {
+        Class(number)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub const fn number(self) -> usize {
+        self.0
+    }
+
+    /// The class `count` after this one.
+    #[inline(always)]
+    pub const fn up(self, count: usize) -> Self {
+        Class(self.0.wrapping_add(count))
+    }
+
+    /// The class `count` before this one.
+    #[inline(always)]
+    pub const fn down(self, count: usize) -> Self {
+        Class(self.0.wrapping_sub(count))
+    }
+
+    /// How far the class is above another, `below`.
+    #[inline(always)]
+    pub const fn rank(self, below: Class) -> Rank {
+        Rank(self.0.wrapping_sub(below.0))
+    }
+
+    /// The bit of the class in its word of a bitmap. The shift takes the number modulo the word width, as the processor
+    /// does.
+    #[inline(always)]
+    pub const fn bit(self) -> usize {
+        1usize.wrapping_shl(self.0 as u32)
+    }
+
+    /// The classes from this one to `last`.
+    #[inline(always)]
+    pub fn through(self, last: Class) -> impl DoubleEndedIterator<Item = Class> {
+        (self.0..=last.0).map(Class)
+    }
+}
+
+/// How far a class is above another, such as [`Classes::below`]: an index.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank(usize);
+
+impl Rank {
+    /// The rank of a number.
+    #[inline(always)]
+    pub const fn new(number: usize) -> Self {
+        Rank(number)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub const fn number(self) -> usize {
+        self.0
+    }
+}
+
 /// A division of block sizes into classes: every block of a class has at least the class's [`size`](Self::size).
 ///
 /// Sizes are bytes in whole granules. Class numbers do not begin at zero, because that would cost an instruction in
-/// every mapping. Code that indexes an array by class subtracts [`below`](Self::below) in the array's address.
+/// every mapping. Code that indexes an array uses the class's [`Rank`].
 pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
     /// Whether linking and finding trade a few more instructions for a shorter mean latency: a freed block is often the
     /// next one taken out again, to serve a request or to be coalesced with a neighbour.
     const HASTENS: bool;
     /// The number before the smallest block's class; no block has this class.
-    fn below<W: Width>() -> usize;
+    fn below<W: Width>() -> Class;
     /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
-    fn class_of<W: Width>(size: usize) -> usize;
+    fn class_of<W: Width>(size: usize) -> Class;
     /// The lowest class whose every block serves a block request of `need`, and the size at which that class begins;
     /// the papers' `mapping_search`.
-    fn class_for<W: Width>(need: usize) -> (usize, usize);
+    fn class_for<W: Width>(need: usize) -> (Class, usize);
     /// Size of the smallest block of a class.
-    fn size<W: Width>(class: usize) -> usize;
+    fn size<W: Width>(class: Class) -> usize;
 }
 
 /// Two-level classes of the TLSF paper (4.1, 5.1): every power-of-two range is divided linearly into 2^J classes,
@@ -57,28 +126,28 @@ impl<const J: u32> Classes for TwoLevelClasses<J> {
     const HASTENS: bool = true;
 
     #[inline(always)]
-    fn below<W: Width>() -> usize {
-        (W::GRANULE.ilog2() as usize) << J
+    fn below<W: Width>() -> Class {
+        Class::new((W::GRANULE.ilog2() as usize) << J)
     }
 
     #[inline(always)]
-    fn class_of<W: Width>(size: usize) -> usize {
+    fn class_of<W: Width>(size: usize) -> Class {
         let shift = Self::shift::<W>(size);
-        (size >> shift) + ((shift as usize) << J)
+        Class::new((size >> shift) + ((shift as usize) << J))
     }
 
     #[inline(always)]
-    fn class_for<W: Width>(need: usize) -> (usize, usize) {
+    fn class_for<W: Width>(need: usize) -> (Class, usize) {
         let shift = Self::shift::<W>(need);
         // Rounds the quotient up, so that the addition does not wait for the shift amount.
         let number = (need.wrapping_sub(1) >> shift) + 1;
-        (number + ((shift as usize) << J), number << shift)
+        (Class::new(number + ((shift as usize) << J)), number << shift)
     }
 
     #[inline(always)]
-    fn size<W: Width>(class: usize) -> usize {
-        let shift = ((class >> J).saturating_sub(1)).max(W::GRANULE.ilog2() as usize);
-        (class - (shift << J)) << shift
+    fn size<W: Width>(class: Class) -> usize {
+        let shift = ((class.number() >> J).saturating_sub(1)).max(W::GRANULE.ilog2() as usize);
+        class.down(shift << J).number() << shift
     }
 }
 
@@ -94,26 +163,26 @@ impl Classes for PowerOfTwoClasses {
     const HASTENS: bool = false;
 
     #[inline(always)]
-    fn below<W: Width>() -> usize {
-        W::GRANULE.ilog2() as usize - 1
+    fn below<W: Width>() -> Class {
+        Class::new(W::GRANULE.ilog2() as usize - 1)
     }
 
     #[inline(always)]
-    fn class_of<W: Width>(size: usize) -> usize {
+    fn class_of<W: Width>(size: usize) -> Class {
         // SAFETY: bit 0 is set, so the operand is not zero.
-        floor_log2(unsafe { NonZeroUsize::new_unchecked(size | 1) }) as usize
+        Class::new(floor_log2(unsafe { NonZeroUsize::new_unchecked(size | 1) }) as usize)
     }
 
     #[inline(always)]
-    fn class_for<W: Width>(need: usize) -> (usize, usize) {
+    fn class_for<W: Width>(need: usize) -> (Class, usize) {
         // SAFETY: bit 0 is set, so the operand is not zero. A block has more than one byte; r | 1 has r's logarithm.
         let class = floor_log2(unsafe { NonZeroUsize::new_unchecked(need.wrapping_sub(1) | 1) }) as usize + 1;
-        (class, 1usize.wrapping_shl(class as u32))
+        (Class::new(class), 1usize.wrapping_shl(class as u32))
     }
 
     #[inline(always)]
-    fn size<W: Width>(class: usize) -> usize {
-        1 << class
+    fn size<W: Width>(class: Class) -> usize {
+        1 << class.number()
     }
 }
 
@@ -126,11 +195,12 @@ mod tests {
         for size in (W::GRANULE..limit).step_by(W::GRANULE) {
             let class = C::class_of::<W>(size);
             assert!(class > C::below::<W>(), "class of {size}");
-            assert!(C::size::<W>(class) <= size && size < C::size::<W>(class + 1), "class of {size}");
+            assert!(C::size::<W>(class) <= size && size < C::size::<W>(class.up(1)), "class of {size}");
             let (class, floor) = C::class_for::<W>(size);
             assert_eq!(floor, C::size::<W>(class), "floor of the class for {size}");
             assert!(size <= floor, "the class for {size} begins below it");
-            assert!(class == C::below::<W>() + 1 || C::size::<W>(class - 1) < size, "a lower class serves {size} too");
+            let is_first = class == C::below::<W>().up(1);
+            assert!(is_first || C::size::<W>(class.down(1)) < size, "a lower class serves {size} too");
         }
     }
 
@@ -158,7 +228,7 @@ mod tests {
     #[test]
     fn half_fit_index_is_the_papers_formula() {
         for r in (8usize..10_000).step_by(8) {
-            assert_eq!(PowerOfTwoClasses::class_for::<Offset16>(r).0, (r - 1).ilog2() as usize + 1);
+            assert_eq!(PowerOfTwoClasses::class_for::<Offset16>(r).0, Class::new((r - 1).ilog2() as usize + 1));
         }
     }
 }

@@ -48,7 +48,7 @@
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
-use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta};
+use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta, Quantum};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -112,6 +112,12 @@ pub struct ClassRegionsPolicy<const PAGE: usize, const QUANTUM: usize, const CLA
 }
 
 impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegionsPolicy<PAGE, QUANTUM, CLASSES> {
+    /// The marks of a page's live blocks.
+    #[inline(always)]
+    const fn lives(page: usize) -> Marks<PAGE, QUANTUM> {
+        Marks::new(Bag::<PAGE, QUANTUM>::bookkeeping(page))
+    }
+
     /// Takes a page for a class: `[................][footer: 0 live, class]`.
     ///
     /// # Safety
@@ -122,7 +128,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
         // SAFETY: the policy owns the page that it takes.
         unsafe {
             let page = self.pool.take()?;
-            Marks::<PAGE, QUANTUM>::begin(Bag::<PAGE, QUANTUM>::bookkeeping(page));
+            Self::lives(page).begin();
             Bag::<PAGE, QUANTUM>::footer(page).write(ClassFooter { live: 0, block_bytes: block_bytes as u32 });
             Some(page)
         }
@@ -148,7 +154,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
         // SAFETY: the page has been taken before, so it has a footer.
         let block_bytes = unsafe { Self::block_bytes(page) };
         // An invalid class, in a damaged page, has no next block.
-        let next = self.next.get(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes)).copied().unwrap_or(0);
+        let next = self.next.get(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes).number()).copied().unwrap_or(0);
         match Bag::<PAGE, QUANTUM>::page_of(next) == page {
             true => next - page,
             false => Classes::<PAGE, QUANTUM, CLASSES>::whole_bytes(block_bytes),
@@ -171,8 +177,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     ///
     /// As [`Policy::check`].
     unsafe fn check_page(&self, page: usize) -> Result<(), &'static str> {
-        let live_at = Bag::<PAGE, QUANTUM>::bookkeeping(page);
-        // SAFETY: the page has marks and a footer; every index is below their count.
+        // SAFETY: the page has marks and a footer; every quantum is one of the page.
         unsafe {
             let ClassFooter { live, block_bytes } = Bag::<PAGE, QUANTUM>::footer(page).read();
             let block_bytes = block_bytes as usize;
@@ -180,14 +185,14 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
             if block_bytes == 0 || !block_bytes.is_multiple_of(QUANTUM) || block_bytes > largest_bytes {
                 return Err("a page in use has a class");
             }
-            if live as usize != Marks::<PAGE, QUANTUM>::count(live_at) {
+            if live as usize != Self::lives(page).count() {
                 return Err("a page's live counter counts its live blocks");
             }
             let cut_bytes = self.cut_bytes(page);
-            for index in 0..Marks::<PAGE, QUANTUM>::COUNT {
-                let offset = index * QUANTUM;
+            for quantum in Marks::<PAGE, QUANTUM>::quanta() {
+                let offset = quantum.offset_bytes();
                 let is_block = offset < cut_bytes && offset.is_multiple_of(block_bytes);
-                if Marks::<PAGE, QUANTUM>::is_set(live_at, index) && !is_block {
+                if Self::lives(page).is_set(quantum) && !is_block {
                     return Err("live blocks were cut from their page");
                 }
             }
@@ -243,7 +248,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         let class = Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes);
         // SAFETY: `begin` has run. No class is above that of the limit, for which `next` has a word.
         unsafe {
-            let mut address = *self.next.get_unchecked(class);
+            let mut address = *self.next.get_unchecked(class.number());
             if address == 0 {
                 address = self.open(block_bytes).ok_or(AllocError::Exhausted)?;
             }
@@ -252,11 +257,11 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             let after = address.wrapping_add(block_bytes);
             let is_full =
                 after.wrapping_sub(page).wrapping_add(block_bytes) > Classes::<PAGE, QUANTUM, CLASSES>::ROOM_BYTES;
-            *self.next.get_unchecked_mut(class) = if is_full { 0 } else { after };
+            *self.next.get_unchecked_mut(class.number()) = if is_full { 0 } else { after };
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             (*footer).live = (*footer).live.wrapping_add(1);
-            let index = Marks::<PAGE, QUANTUM>::index(address & (PAGE - 1));
-            Marks::<PAGE, QUANTUM>::set(Bag::<PAGE, QUANTUM>::bookkeeping(page), index);
+            let quantum = Quantum::at(address & (PAGE - 1));
+            Self::lives(page).set(quantum);
             Ok(Served { address, usable_bytes: block_bytes })
         }
     }
@@ -266,8 +271,8 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
         // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
-            let index = Marks::<PAGE, QUANTUM>::index(offset);
-            if !Marks::<PAGE, QUANTUM>::clear(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
+            let quantum = Quantum::at(offset);
+            if !Self::lives(page).clear(quantum) {
                 return Err(MisuseKind::DoubleFree);
             }
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
@@ -276,7 +281,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             (*footer).live = live;
             if live == 0 {
                 // The class's current page is returned like any other.
-                if let Some(next) = self.next.get_mut(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes))
+                if let Some(next) = self.next.get_mut(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes).number())
                     && Bag::<PAGE, QUANTUM>::page_of(*next) == page
                 {
                     *next = 0;
@@ -292,8 +297,8 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
         // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
-            let index = Marks::<PAGE, QUANTUM>::index(offset);
-            match Marks::<PAGE, QUANTUM>::is_set(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
+            let quantum = Quantum::at(offset);
+            match Self::lives(page).is_set(quantum) {
                 true => Ok(Self::block_bytes(page)),
                 false => Err(MisuseKind::DoubleFree),
             }
@@ -312,9 +317,8 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         unsafe {
             self.pool.walk(&mut |pages| {
                 let Pages::InUse(page) = pages else { return pages.as_block().into_iter().for_each(&mut *visit) };
-                let live_at = Bag::<PAGE, QUANTUM>::bookkeeping(page);
                 let (block_bytes, cut_bytes) = (Self::block_bytes(page), self.cut_bytes(page));
-                Classes::<PAGE, QUANTUM, CLASSES>::walk_page(page, block_bytes, cut_bytes, live_at, visit);
+                Classes::<PAGE, QUANTUM, CLASSES>::walk_page(page, block_bytes, cut_bytes, Self::lives(page), visit);
             });
         }
     }
@@ -349,7 +353,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             for page in self.pages_in_use() {
                 word(page - self.pool.first());
                 word(Self::block_bytes(page));
-                Marks::<PAGE, QUANTUM>::fingerprint(Bag::<PAGE, QUANTUM>::bookkeeping(page), word);
+                Self::lives(page).fingerprint(word);
             }
         }
     }

@@ -54,7 +54,7 @@
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
 use crate::mechanism::page::ring::{self, Node};
-use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta};
+use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta, Quantum};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -152,13 +152,19 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     #[inline(always)]
     fn head(&self, block_bytes: usize) -> usize {
         let class = Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes);
-        self.heads.wrapping_add(class.wrapping_mul(size_of::<Node>()))
+        self.heads.wrapping_add(class.number().wrapping_mul(size_of::<Node>()))
     }
 
     /// A page's node.
     #[inline(always)]
     fn node(page: usize) -> usize {
         Bag::<PAGE, QUANTUM>::footer(page).addr()
+    }
+
+    /// The marks of a page's live blocks.
+    #[inline(always)]
+    const fn lives(page: usize) -> Marks<PAGE, QUANTUM> {
+        Marks::new(Bag::<PAGE, QUANTUM>::bookkeeping(page))
     }
 
     /// Takes a page for a class and cuts its first block: `[block][....][footer: 0 live, class]`. If there is room for
@@ -176,7 +182,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
             let node = Node { prev: 0, next: 0 };
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             footer.write(ReapFooter { node, bump: size, free: NONE, live: 0, block_bytes: size });
-            Marks::<PAGE, QUANTUM>::begin(Bag::<PAGE, QUANTUM>::bookkeeping(page));
+            Self::lives(page).begin();
             if (*footer).has_uncut() {
                 ring::insert_after(self.head(block_bytes), Self::node(page));
             }
@@ -229,7 +235,6 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     ///
     /// As [`Policy::check`].
     unsafe fn check_page(page: usize) -> Result<(), &'static str> {
-        let live_at = Bag::<PAGE, QUANTUM>::bookkeeping(page);
         // SAFETY: the page has marks and a footer; links are followed only to blocks that were cut.
         unsafe {
             let ReapFooter { bump, free, live, block_bytes, .. } = Bag::<PAGE, QUANTUM>::footer(page).read();
@@ -241,18 +246,19 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
             if !bump.is_multiple_of(block_bytes) || bump > Classes::<PAGE, QUANTUM, CLASSES>::ROOM_BYTES {
                 return Err("a page is cut into whole blocks");
             }
-            if live != Marks::<PAGE, QUANTUM>::count(live_at) {
+            if live != Self::lives(page).count() {
                 return Err("a page's live counter counts its live blocks");
             }
             let is_block = |offset: usize| offset < bump && offset.is_multiple_of(block_bytes);
-            let is_live = |index| Marks::<PAGE, QUANTUM>::is_set(live_at, index);
-            if (0..Marks::<PAGE, QUANTUM>::COUNT).any(|index| is_live(index) && !is_block(index * QUANTUM)) {
+            let is_live = |quantum| Self::lives(page).is_set(quantum);
+            let is_cut = |quantum: Quantum<QUANTUM>| is_block(quantum.offset_bytes());
+            if Marks::<PAGE, QUANTUM>::quanta().any(|quantum| is_live(quantum) && !is_cut(quantum)) {
                 return Err("live blocks were cut from their page");
             }
             let mut freed = 0;
             let mut offset = free;
             while offset != NONE {
-                if !is_block(offset.into()) || is_live(Marks::<PAGE, QUANTUM>::index(offset.into())) {
+                if !is_block(offset.into()) || is_live(Quantum::at(offset.into())) {
                     return Err("a page's free list leads to free blocks");
                 }
                 freed += 1;
@@ -336,8 +342,8 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             };
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             (*footer).live = (*footer).live.wrapping_add(1);
-            let index = Marks::<PAGE, QUANTUM>::index(address & (PAGE - 1));
-            Marks::<PAGE, QUANTUM>::set(Bag::<PAGE, QUANTUM>::bookkeeping(page), index);
+            let quantum = Quantum::at(address & (PAGE - 1));
+            Self::lives(page).set(quantum);
             Ok(Served { address, usable_bytes: block_bytes })
         }
     }
@@ -347,8 +353,8 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
         // SAFETY: the page has been taken before, so it has marks and a footer; the block is now the policy's.
         unsafe {
-            let index = Marks::<PAGE, QUANTUM>::index(offset);
-            if !Marks::<PAGE, QUANTUM>::clear(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
+            let quantum = Quantum::at(offset);
+            if !Self::lives(page).clear(quantum) {
                 return Err(MisuseKind::DoubleFree);
             }
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
@@ -378,8 +384,8 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
         // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
-            let index = Marks::<PAGE, QUANTUM>::index(offset);
-            match Marks::<PAGE, QUANTUM>::is_set(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
+            let quantum = Quantum::at(offset);
+            match Self::lives(page).is_set(quantum) {
                 true => Ok((*Bag::<PAGE, QUANTUM>::footer(page)).block_bytes.into()),
                 false => Err(MisuseKind::DoubleFree),
             }
@@ -404,9 +410,8 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             self.pool.walk(&mut |pages| {
                 let Pages::InUse(page) = pages else { return pages.as_block().into_iter().for_each(&mut *visit) };
                 let ReapFooter { bump, block_bytes, .. } = Bag::<PAGE, QUANTUM>::footer(page).read();
-                let live_at = Bag::<PAGE, QUANTUM>::bookkeeping(page);
                 let (block_bytes, cut_bytes) = (block_bytes.into(), bump.into());
-                Classes::<PAGE, QUANTUM, CLASSES>::walk_page(page, block_bytes, cut_bytes, live_at, visit);
+                Classes::<PAGE, QUANTUM, CLASSES>::walk_page(page, block_bytes, cut_bytes, Self::lives(page), visit);
             });
         }
     }

@@ -44,7 +44,7 @@
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
-use crate::mechanism::page::{self, Footer, Marks, Pages, Pool};
+use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quantum};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -104,16 +104,16 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
     /// The end of the room of a page that does not exist: nothing fits there.
     const NOWHERE: usize = Self::ROOM_BYTES;
 
-    /// Address of the marks where blocks begin. A mark is also set at the end of each block.
+    /// The marks where blocks begin. A mark is also set at the end of each block.
     #[inline(always)]
-    const fn begins(page: usize) -> usize {
-        Bag::<PAGE, QUANTUM>::bookkeeping(page)
+    const fn begins(page: usize) -> Marks<PAGE, QUANTUM> {
+        Marks::new(Bag::<PAGE, QUANTUM>::bookkeeping(page))
     }
 
-    /// Address of the marks of live blocks.
+    /// The marks of live blocks.
     #[inline(always)]
-    const fn lives(page: usize) -> usize {
-        Self::begins(page).wrapping_add(Marks::<PAGE, QUANTUM>::BYTES)
+    const fn lives(page: usize) -> Marks<PAGE, QUANTUM> {
+        Marks::new(Self::begins(page).address().wrapping_add(Marks::<PAGE, QUANTUM>::BYTES))
     }
 
     /// The current page, or 0.
@@ -132,23 +132,22 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
         // SAFETY: the policy owns the page that it takes.
         unsafe {
             let page = self.pool.take()?;
-            Marks::<PAGE, QUANTUM>::begin(Self::begins(page));
-            Marks::<PAGE, QUANTUM>::begin(Self::lives(page));
+            Self::begins(page).begin();
+            Self::lives(page).begin();
             Bag::<PAGE, QUANTUM>::footer(page).write(RegionFooter::<PAGE, QUANTUM> { live: 0 });
             Some(page)
         }
     }
 
-    /// Bytes of the block whose mark is `index`.
+    /// Bytes of the block that begins with a quantum.
     ///
     /// # Safety
     ///
     /// The page has been taken before, so it has marks.
     #[inline(always)]
-    unsafe fn block_bytes(page: usize, index: usize) -> usize {
+    unsafe fn block_bytes(page: usize, quantum: Quantum<QUANTUM>) -> usize {
         // SAFETY: the page has marks.
-        let end = unsafe { Marks::<PAGE, QUANTUM>::next(Self::begins(page), index) };
-        end.wrapping_sub(index).wrapping_mul(QUANTUM)
+        unsafe { Self::begins(page).next(quantum) }.bytes_from(quantum)
     }
 
     /// The pages in use.
@@ -167,34 +166,35 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
     ///
     /// As [`Policy::check`].
     unsafe fn check_page(&self, page: usize) -> Result<(), &'static str> {
-        let quanta = Self::ROOM_BYTES / QUANTUM;
-        // SAFETY: the page has marks and a footer; every index is below their count.
+        let end = Quantum::at(Self::ROOM_BYTES);
+        // SAFETY: the page has marks and a footer; every quantum is one of the page.
         unsafe {
-            let begins = |index| Marks::<PAGE, QUANTUM>::is_set(Self::begins(page), index);
-            let lives = |index| Marks::<PAGE, QUANTUM>::is_set(Self::lives(page), index);
+            let begins = |quantum| Self::begins(page).is_set(quantum);
+            let lives = |quantum| Self::lives(page).is_set(quantum);
             let live = (*Bag::<PAGE, QUANTUM>::footer(page)).live;
-            if live != Marks::<PAGE, QUANTUM>::count(Self::lives(page)) {
+            if live != Self::lives(page).count() {
                 return Err("a page's live counter counts its live blocks");
             }
-            for index in 0..Marks::<PAGE, QUANTUM>::COUNT {
-                if index > quanta && begins(index) || index >= quanta && lives(index) {
+            for quantum in Marks::<PAGE, QUANTUM>::quanta() {
+                if quantum > end && begins(quantum) || quantum >= end && lives(quantum) {
                     return Err("blocks lie before the footer");
                 }
-                if !lives(index) {
+                if !lives(quantum) {
                     continue;
                 }
-                if index != 0 && !begins(index) {
+                if quantum.number() != 0 && !begins(quantum) {
                     return Err("a live block has a mark at its start");
                 }
-                if Marks::<PAGE, QUANTUM>::next(Self::begins(page), index) > quanta {
+                if Self::begins(page).next(quantum) > end {
                     return Err("a live block has a mark at its end");
                 }
             }
             if page == self.current() {
-                let index = Marks::<PAGE, QUANTUM>::index(self.bump & (PAGE - 1));
+                let next = Quantum::at(self.bump & (PAGE - 1));
+                let mut rest = Marks::<PAGE, QUANTUM>::quanta().filter(|&above| above >= next && above <= end);
                 if !self.bump.is_multiple_of(QUANTUM)
-                    || !begins(index)
-                    || (index..=quanta).any(|above| lives(above) || above > index && begins(above))
+                    || !begins(next)
+                    || rest.any(|above| lives(above) || above > next && begins(above))
                 {
                     return Err("the next block follows the last one of the current page");
                 }
@@ -255,11 +255,11 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
             }
             // [.. gap ..][used][free ..]: an aligned block begins after a gap, lost until the page is returned.
             if align_bytes > QUANTUM {
-                Marks::<PAGE, QUANTUM>::set(Self::begins(page), Marks::<PAGE, QUANTUM>::index(offset));
+                Self::begins(page).set(Quantum::at(offset));
             }
-            Marks::<PAGE, QUANTUM>::set(Self::lives(page), Marks::<PAGE, QUANTUM>::index(offset));
+            Self::lives(page).set(Quantum::at(offset));
             let end = offset.wrapping_add(block_bytes);
-            Marks::<PAGE, QUANTUM>::set(Self::begins(page), Marks::<PAGE, QUANTUM>::index(end));
+            Self::begins(page).set(Quantum::at(end));
             self.bump = page.wrapping_add(end);
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             (*footer).live = (*footer).live.wrapping_add(1);
@@ -270,16 +270,16 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
     #[inline(always)]
     unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
-        let index = Marks::<PAGE, QUANTUM>::index(offset);
+        let quantum = Quantum::at(offset);
         // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
-            if !Marks::<PAGE, QUANTUM>::clear(Self::lives(page), index) {
+            if !Self::lives(page).clear(quantum) {
                 return Err(MisuseKind::DoubleFree);
             }
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             let live = (*footer).live.wrapping_sub(1);
             (*footer).live = live;
-            let usable_bytes = Self::block_bytes(page, index);
+            let usable_bytes = Self::block_bytes(page, quantum);
             if live == 0 {
                 if self.current() == page {
                     self.bump = Self::NOWHERE;
@@ -293,11 +293,11 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
     #[inline(always)]
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
-        let index = Marks::<PAGE, QUANTUM>::index(offset);
+        let quantum = Quantum::at(offset);
         // SAFETY: the page has been taken before, so it has marks.
         unsafe {
-            match Marks::<PAGE, QUANTUM>::is_set(Self::lives(page), index) {
-                true => Ok(Self::block_bytes(page, index)),
+            match Self::lives(page).is_set(quantum) {
+                true => Ok(Self::block_bytes(page, quantum)),
                 false => Err(MisuseKind::DoubleFree),
             }
         }
@@ -311,23 +311,23 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
     }
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
-        let quanta = Self::ROOM_BYTES / QUANTUM;
+        let room_end = Quantum::at(Self::ROOM_BYTES);
         // SAFETY: pages that have been taken have footers and marks.
         unsafe {
             self.pool.walk(&mut |pages| {
                 let Pages::InUse(page) = pages else { return pages.as_block().into_iter().for_each(&mut *visit) };
-                let mut index = 0;
-                while index < quanta {
-                    let end = Marks::<PAGE, QUANTUM>::next(Self::begins(page), index).min(quanta);
-                    let size_bytes = (end - index) * QUANTUM;
+                let mut quantum = Quantum::at(0);
+                while quantum < room_end {
+                    let end = Self::begins(page).next(quantum).min(room_end);
+                    let size_bytes = end.bytes_from(quantum);
                     visit(Block {
-                        address: page + index * QUANTUM,
+                        address: page + quantum.offset_bytes(),
                         front_bytes: 0,
                         size_bytes,
                         usable_bytes: size_bytes,
-                        free: !Marks::<PAGE, QUANTUM>::is_set(Self::lives(page), index),
+                        free: !Self::lives(page).is_set(quantum),
                     });
-                    index = end;
+                    quantum = end;
                 }
             });
         }
@@ -354,10 +354,10 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
             word(self.bump.wrapping_sub(self.pool.first()));
             for page in self.pages_in_use() {
                 // Blocks that were freed in a page still in use have no effect any more.
-                for index in 0..Self::ROOM_BYTES / QUANTUM {
-                    if Marks::<PAGE, QUANTUM>::is_set(Self::lives(page), index) {
-                        word(page - self.pool.first() + index);
-                        word(Self::block_bytes(page, index));
+                for quantum in Marks::<PAGE, QUANTUM>::quanta().take(Self::ROOM_BYTES / QUANTUM) {
+                    if Self::lives(page).is_set(quantum) {
+                        word(page - self.pool.first() + quantum.number());
+                        word(Self::block_bytes(page, quantum));
                     }
                 }
             }
@@ -449,8 +449,8 @@ mod tests {
         let blocks: Vec<_> = [8, 40, 16].map(|size| heap.allocate_bytes(size, 1).unwrap()).into();
         let page = page_of(blocks[0]);
         type Policy = SingleRegionPolicy<1024, 8>;
-        let begins: *mut usize = core::ptr::with_exposed_provenance_mut(Policy::begins(page));
-        let lives: *mut usize = core::ptr::with_exposed_provenance_mut(Policy::lives(page));
+        let begins: *mut usize = core::ptr::with_exposed_provenance_mut(Policy::begins(page).address());
+        let lives: *mut usize = core::ptr::with_exposed_provenance_mut(Policy::lives(page).address());
         let counter: *mut usize = core::ptr::with_exposed_provenance_mut(page + 1024 - size_of::<usize>());
         for (place, flipped, invariant) in [
             (counter, 1, "a page's live counter counts its live blocks"),

@@ -55,6 +55,7 @@ use crate::mechanism::bits::floor_log2;
 use crate::mechanism::class_lists::{ClassLists, ClassMap, class_contract};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::{Offset32, Width};
 use core::num::NonZeroUsize;
@@ -92,16 +93,16 @@ impl<const PAGE: usize, W: Width> ClassMap<W> for PowersOfTwo<PAGE> {
     };
 
     #[inline(always)]
-    fn class_for(need: usize) -> usize {
+    fn class_for(need: usize) -> Class {
         let below = (need - 1) | (W::GRANULE - 1);
         // SAFETY: the bits below the granule are set, so the operand is not zero.
         let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(below) }) as usize + 1;
-        log2 - Self::smallest_log2::<W>()
+        Class::new(log2 - Self::smallest_log2::<W>())
     }
 
     #[inline(always)]
-    fn size(class: usize) -> usize {
-        W::GRANULE << class
+    fn size(class: Class) -> usize {
+        W::GRANULE << class.number()
     }
 }
 

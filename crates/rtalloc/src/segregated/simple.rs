@@ -50,6 +50,7 @@ use crate::contract::Contract;
 use crate::mechanism::class_lists::{ClassLists, ClassMap, class_contract};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::{Offset32, Width};
 
@@ -87,13 +88,13 @@ impl<const QUANTUM: usize, const CLASSES: usize, W: Width> ClassMap<W> for Multi
     };
 
     #[inline(always)]
-    fn class_for(need: usize) -> usize {
-        (need - 1) / QUANTUM
+    fn class_for(need: usize) -> Class {
+        Class::new((need - 1) / QUANTUM)
     }
 
     #[inline(always)]
-    fn size(class: usize) -> usize {
-        (class + 1) * QUANTUM
+    fn size(class: Class) -> usize {
+        (class.number() + 1) * QUANTUM
     }
 }
 

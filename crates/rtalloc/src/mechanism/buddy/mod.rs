@@ -47,7 +47,7 @@ mod verify;
 #[cfg(test)]
 mod white_box;
 
-pub use tags::{Cell, Headers, Placement, SideTable};
+pub use tags::{Cell, Headers, Placement, SideTable, Tag};
 
 use crate::contract::{
     AllocError, Block, Coalescing, Contract, Corruption, Cost, LoopBound, Mechanism, MisuseKind, loop_bound,
@@ -57,12 +57,13 @@ use crate::mechanism::free_list::{NULL, link, next_at, unlink_or_empty};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::policy_heap::{Policy, Served};
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::word::Width;
 use crate::region::round_up;
 use core::marker::PhantomData;
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
-use tags::tag;
+use tags::State;
 
 /// A position in the hierarchy: an actual or possible block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +71,53 @@ pub struct Piece {
     /// Address of the first byte after its header.
     pub address: usize,
     /// The class of its size.
-    pub class: usize,
+    pub class: Class,
     /// [`UPPER`] and [`INHERITED`], in a system that has sides.
     pub sides: usize,
+}
+
+impl Piece {
+    /// The piece at an address whose tag is `tag`.
+    #[inline(always)]
+    fn tagged(address: usize, tag: Tag) -> Self {
+        Piece { address, class: tag.class(), sides: tag.sides() }
+    }
+
+    /// The tag of the piece as a block in a state.
+    #[inline(always)]
+    fn tag(self, state: State) -> Tag {
+        Tag::new(self.class, self.sides, state)
+    }
+}
+
+/// A number of units: blocks of [`System::UNIT_BYTES`].
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Units(usize);
+
+impl Units {
+    /// The whole units in a number of bytes.
+    #[inline(always)]
+    pub fn within<S: System>(bytes: usize) -> Self {
+        Units(bytes / S::UNIT_BYTES)
+    }
+
+    /// Their bytes.
+    #[inline(always)]
+    pub fn bytes<S: System>(self) -> usize {
+        self.0 * S::UNIT_BYTES
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub fn count(self) -> usize {
+        self.0
+    }
+
+    /// Distances of the units from the first, in bytes.
+    fn distances_bytes<S: System>(self) -> impl Iterator<Item = usize> {
+        (0..self.0).map(|unit| unit * S::UNIT_BYTES)
+    }
 }
 
 /// The piece is the upper one of two buddies.
@@ -112,9 +157,9 @@ pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
     /// Bytes of the smallest block, a power of two.
     const SMALLEST_BYTES: usize = Self::UNIT_BYTES;
     /// The smallest class.
-    const FIRST: usize;
+    const FIRST: Class;
     /// The largest class, below 63.
-    const LAST: usize;
+    const LAST: Class;
     /// Whether the largest class limits a request, rather than the region.
     const IS_CAPPED: bool = false;
     /// The class of a parent less that of its lower part.
@@ -132,19 +177,19 @@ pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
     type Cell: Cell;
 
     /// Bytes of a block, header included.
-    fn bytes(class: usize) -> usize;
+    fn bytes(class: Class) -> usize;
 
     /// The smallest class of at least `bytes`, which is at least 1 and at most the size of some class.
-    fn class_for(bytes: usize) -> usize;
+    fn class_for(bytes: usize) -> Class;
 
     /// The largest class of at most `bytes`, which is at least a unit.
-    fn class_within(bytes: usize) -> usize;
+    fn class_within(bytes: usize) -> Class;
 
     /// Whether a block of the class splits.
-    fn is_divisible(class: usize) -> bool;
+    fn is_divisible(class: Class) -> bool;
 
     /// The class of a divisible block's upper part.
-    fn upper(class: usize) -> usize;
+    fn upper(class: Class) -> Class;
 
     /// The address from which [`buddy`](Self::buddy) counts, in a region from `origin`, a multiple of the smallest
     /// block's size, to `end`.
@@ -157,7 +202,7 @@ pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
     fn buddy(anchor: usize, piece: Piece) -> Option<Piece>;
 
     /// The class of the top block that begins at `at`, in a region from `origin` to `end`.
-    fn top(origin: usize, end: usize, at: usize) -> usize;
+    fn top(origin: usize, end: usize, at: usize) -> Class;
 
     /// Where some top block begins, at or before `address`.
     fn top_near(origin: usize, address: usize) -> usize {
@@ -167,16 +212,16 @@ pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
 
     /// The class that serves a request for `class`, given the set of those that have a free block.
     #[inline(always)]
-    fn find(free: u64, class: usize) -> Option<usize> {
+    fn find(free: u64, class: Class) -> Option<Class> {
         lowest_from(free, class)
     }
 }
 
 /// The lowest member of a set that is at least `class`.
 #[inline(always)]
-pub(crate) fn lowest_from(set: u64, class: usize) -> Option<usize> {
-    let candidates = NonZeroU64::new(set & u64::MAX.wrapping_shl(class as u32))?;
-    Some(first_set_of_64(candidates) as usize)
+pub(crate) fn lowest_from(set: u64, class: Class) -> Option<Class> {
+    let candidates = NonZeroU64::new(set & u64::MAX.wrapping_shl(class.number() as u32))?;
+    Some(Class::new(first_set_of_64(candidates) as usize))
 }
 
 /// One of two values, without a branch. A loop over levels that depends on sides then stays one loop, whose iterations
@@ -186,10 +231,16 @@ pub(crate) fn select(is_second: bool, first: usize, second: usize) -> usize {
     first ^ ((first ^ second) & usize::from(is_second).wrapping_neg())
 }
 
+/// [`select`] for classes.
+#[inline(always)]
+pub(crate) fn select_class(is_second: bool, first: Class, second: Class) -> Class {
+    Class::new(select(is_second, first.number(), second.number()))
+}
+
 /// The set with one member.
 #[inline(always)]
-fn only(class: usize) -> u64 {
-    1u64.wrapping_shl(class as u32)
+fn only(class: Class) -> u64 {
+    1u64.wrapping_shl(class.number() as u32)
 }
 
 /// The buddy system `S` with tags stored by `P` and links of width `W`.
@@ -208,7 +259,7 @@ pub struct Buddies<S, P, W> {
     /// The placement of tags.
     tags: P,
     /// The largest class that has a head.
-    last: usize,
+    last: Class,
     /// The largest top block without its header, in bytes.
     limit_bytes: usize,
     system: PhantomData<S>,
@@ -228,7 +279,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         assert!(S::UNIT_BYTES >= align_of::<usize>(), "blocks at a multiple of a word");
         assert!(P::HEADER_BYTES == 0 || P::HEADER_BYTES >= W::BYTES, "a header that holds a word");
         assert!(P::HEADER_BYTES.is_multiple_of(W::BYTES), "a header of whole words");
-        assert!(S::FIRST <= S::LAST && S::LAST < tag::CLASS, "classes that a tag expresses");
+        let (first, last) = (S::FIRST.number(), S::LAST.number());
+        assert!(first <= last && last < Tag::CLASSES, "classes that a tag expresses");
     };
 
     /// Whether every block is aligned to its size, so that a large enough block satisfies an alignment.
@@ -246,8 +298,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 
     /// Bytes of the null node and of the heads, for blocks up to `class`.
-    fn heads_bytes(class: usize) -> usize {
-        (class - S::FIRST + 2) * W::BYTES
+    fn heads_bytes(class: Class) -> usize {
+        (class.rank(S::FIRST).number() + 2) * W::BYTES
     }
 
     /// Bytes after the last block for the tag at the end, read only for the buddy of a top block.
@@ -255,17 +307,17 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         if S::LEAVES || P::HEADER_BYTES == 0 { 0 } else { P::HEADER_BYTES }
     }
 
-    /// Addresses of the side table and of the first of `units` units in a room from `start`; `None` on overflow.
-    fn layout(start: usize, units: usize) -> Option<(usize, usize)> {
-        let map = start.checked_add(Self::heads_bytes(S::class_within(units * S::UNIT_BYTES)))?;
+    /// Addresses of the side table and of the first of `units` in a room from `start`; `None` on overflow.
+    fn layout(start: usize, units: Units) -> Option<(usize, usize)> {
+        let map = start.checked_add(Self::heads_bytes(S::class_within(units.bytes::<S>())))?;
         let origin = map.checked_add(P::map_bytes::<S>(units) + P::HEADER_BYTES)?;
         Some((map, round_up(origin, S::SMALLEST_BYTES)?))
     }
 
     /// The head of a class: a node of which only the `next` word exists. The null node precedes the first head.
     #[inline(always)]
-    fn head(class: usize) -> usize {
-        (class - S::FIRST) * W::BYTES
+    fn head(class: Class) -> usize {
+        class.rank(S::FIRST).number() * W::BYTES
     }
 
     /// The tag of the unit at an address.
@@ -274,7 +326,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// [`begin`](Policy::begin) has run, and the address is a unit of the heap or its end.
     #[inline(always)]
-    unsafe fn tag(&self, address: usize) -> usize {
+    unsafe fn tag(&self, address: usize) -> Tag {
         // SAFETY: `begin` initialised the tags, and the address is a unit of the heap or its end.
         unsafe { self.tags.load::<S, W>(self.memory, address) }
     }
@@ -285,7 +337,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// As [`tag`](Self::tag), and the new tag keeps the invariants.
     #[inline(always)]
-    unsafe fn set_tag(&self, address: usize, tag: usize) {
+    unsafe fn set_tag(&self, address: usize, tag: Tag) {
         // SAFETY: the address is a unit of the heap or its end, so its tag is the heap's.
         unsafe { self.tags.store::<S, W>(self.memory, address, tag) }
     }
@@ -299,7 +351,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     unsafe fn list(&mut self, piece: Piece) {
         // SAFETY: tag and links of a free block belong to the heap, and its class has a head.
         unsafe {
-            self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
+            self.set_tag(piece.address, piece.tag(State::Free));
             link(self.memory, Self::head(piece.class), self.memory.offset(piece.address));
         }
     }
@@ -314,7 +366,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         let (head, block) = (Self::head(piece.class), self.memory.offset(piece.address));
         // SAFETY: tag and links of a free block belong to the heap, and its class has a head.
         unsafe {
-            self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
+            self.set_tag(piece.address, piece.tag(State::Free));
             W::store_pair(self.memory, block, head, NULL);
             self.memory.store(next_at::<W>(head), block);
         }
@@ -340,7 +392,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// [`begin`](Policy::begin) has run; the class has a free block.
     #[inline(always)]
-    unsafe fn pop(&mut self, class: usize) -> Option<Piece> {
+    unsafe fn pop(&mut self, class: Class) -> Option<Piece> {
         let head = Self::head(class);
         // SAFETY: the class has a free block, and links lead to free blocks or the null node.
         unsafe {
@@ -349,8 +401,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             let mut sides = 0;
             if S::HAS_SIDES || P::HEADER_BYTES != 0 {
                 let tag = self.tag(address);
-                sides = tag & (UPPER | INHERITED);
-                if P::HEADER_BYTES != 0 && tag ^ sides != class | tag::FREE {
+                sides = tag.sides();
+                if P::HEADER_BYTES != 0 && tag.without(sides) != Tag::new(class, 0, State::Free) {
                     return None;
                 }
             }
@@ -367,7 +419,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// The two parts of a divisible piece.
     #[inline(always)]
     fn parts(piece: Piece) -> (Piece, Piece) {
-        let class = piece.class - S::STEP;
+        let class = piece.class.down(S::STEP);
         let (lower_sides, upper_sides) = match S::HAS_SIDES {
             true => ((piece.sides & UPPER) << 1, UPPER | piece.sides & INHERITED),
             false => (0, 0),
@@ -383,7 +435,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     fn whole(one: Piece, other: Piece) -> Piece {
         let (lower, upper) = if one.address < other.address { (one, other) } else { (other, one) };
         let sides = if S::HAS_SIDES { (lower.sides & INHERITED) >> 1 | upper.sides & INHERITED } else { 0 };
-        Piece { address: lower.address, class: lower.class + S::STEP, sides }
+        Piece { address: lower.address, class: lower.class.up(S::STEP), sides }
     }
 
     /// The buddy of a piece, if it is a free block.
@@ -399,8 +451,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
         // SAFETY: the buddy is a unit of the heap, or its end, whose tag matches no piece.
         let tag = unsafe { self.tag(buddy.address) };
-        let (own, inherited) = if S::HAS_SIDES { (tag & !INHERITED, tag & INHERITED) } else { (tag, 0) };
-        (own == buddy.class | buddy.sides | tag::FREE).then_some(Piece { sides: buddy.sides | inherited, ..buddy })
+        let (own, inherited) = if S::HAS_SIDES { tag.without_inherited() } else { (tag, 0) };
+        (own == buddy.tag(State::Free)).then_some(Piece { sides: buddy.sides | inherited, ..buddy })
     }
 
     /// Splits a piece as long as one of its parts fits, the smaller one first. The other parts become free, each alone
@@ -453,7 +505,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 let found = heap.pop(S::find(heap.free & among, class)?)?;
                 heap.divide(found, S::HALVES, |part| part.class >= class)
             };
-            heap.set_tag(piece.address, piece.class | piece.sides | tag::LIVE);
+            heap.set_tag(piece.address, piece.tag(State::Live));
             self.free = heap.free;
             Some(Served { address: piece.address, usable_bytes: S::bytes(piece.class) - P::HEADER_BYTES })
         }
@@ -509,16 +561,15 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// [`begin`](Policy::begin) has run; the piece is a block in no list, and the address is a unit of it.
     unsafe fn occupy(&mut self, piece: Piece, address: usize) -> Served {
         let distance = address - piece.address;
-        let own = piece.class | piece.sides;
         // SAFETY: the tags are the block's own; the gap is at least a unit, which holds two words and a header.
         unsafe {
             if distance == 0 {
-                self.set_tag(address, own | tag::LIVE);
+                self.set_tag(address, piece.tag(State::Live));
             } else {
-                self.set_tag(piece.address, own | tag::DISPLACED);
+                self.set_tag(piece.address, piece.tag(State::Displaced));
                 self.memory.store(self.memory.offset(piece.address), distance);
                 self.memory.store(self.distance_at(address), distance);
-                self.set_tag(address, tag::MARKER);
+                self.set_tag(address, Tag::MARKER);
             }
         }
         Served { address, usable_bytes: S::bytes(piece.class) - P::HEADER_BYTES - distance }
@@ -552,16 +603,15 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
         // SAFETY: the address is a unit of the heap.
         let tag = unsafe { self.tag(address) };
-        let piece = Piece { address, class: tag & tag::CLASS, sides: tag & (UPPER | INHERITED) };
-        if tag & !(tag::CLASS | UPPER | INHERITED) == tag::LIVE {
+        let piece = Piece::tagged(address, tag);
+        if tag.is(State::Live) {
             return Ok(piece);
         }
-        if tag == tag::MARKER && !Self::IS_ALIGNED {
+        if tag == Tag::MARKER && !Self::IS_ALIGNED {
             // SAFETY: the address is a unit of the heap.
             return unsafe { self.locate_displaced(address) };
         }
-        let is_free = tag & !(tag::CLASS | UPPER | INHERITED) == tag::FREE;
-        Err(if is_free { MisuseKind::DoubleFree } else { MisuseKind::ContradictoryTags })
+        Err(if tag.is(State::Free) { MisuseKind::DoubleFree } else { MisuseKind::ContradictoryTags })
     }
 
     /// The live block whose displaced payload is at an address with a marker.
@@ -589,11 +639,10 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 return contradiction;
             }
             let tag = self.tag(start);
-            let is_displaced = tag & !(tag::CLASS | UPPER | INHERITED) == tag::DISPLACED;
-            if !is_displaced || self.memory.load(self.memory.offset(start)) != distance {
+            if !tag.is(State::Displaced) || self.memory.load(self.memory.offset(start)) != distance {
                 return contradiction;
             }
-            Ok(Piece { address: start, class: tag & tag::CLASS, sides: tag & (UPPER | INHERITED) })
+            Ok(Piece::tagged(start, tag))
         }
     }
 
@@ -603,11 +652,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             return 0;
         }
         let mut most = 0;
-        for from in S::FIRST..=S::class_within(region_bytes) {
-            for target in S::FIRST..=from {
+        for from in S::FIRST.through(S::class_within(region_bytes)) {
+            for target in S::FIRST.through(from) {
                 let (mut class, mut iterations) = (from, 0);
-                while S::is_divisible(class) && class - S::STEP >= target {
-                    class = if S::upper(class) >= target { S::upper(class) } else { class - S::STEP };
+                while S::is_divisible(class) && class.down(S::STEP) >= target {
+                    class = if S::upper(class) >= target { S::upper(class) } else { class.down(S::STEP) };
                     iterations += 1;
                 }
                 most = most.max(iterations);
@@ -621,10 +670,10 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         let mut most = 0;
         if region_bytes >= S::UNIT_BYTES {
             // No part splits more often than the lower one, which is the larger.
-            for top in S::FIRST..=S::class_within(region_bytes) {
+            for top in S::FIRST.through(S::class_within(region_bytes)) {
                 let (mut class, mut iterations) = (top, 0);
                 while S::is_divisible(class) {
-                    class -= S::STEP;
+                    class = class.down(S::STEP);
                     iterations += 1;
                 }
                 most = most.max(iterations);
@@ -640,7 +689,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     type Config = ();
 
     const CONTRACT: Contract = {
-        let top_bytes = if S::IS_CAPPED { S::UNIT_BYTES << (S::LAST - S::FIRST) } else { usize::MAX };
+        let top_bytes = if S::IS_CAPPED { S::UNIT_BYTES << S::LAST.rank(S::FIRST).number() } else { usize::MAX };
         Contract {
             name: S::NAME,
             source: S::SOURCE,
@@ -682,20 +731,20 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
         let end = end.checked_add(P::HEADER_BYTES - Self::end_tag_bytes())?;
         let fitting = |units| {
             let (map, origin) = Self::layout(start, units)?;
-            (end.checked_sub(origin)? / S::UNIT_BYTES >= units).then_some((map, origin))
+            (Units::within::<S>(end.checked_sub(origin)?) >= units).then_some((map, origin))
         };
         // The most units that fit together with their heads and tags: a few iterations, for heads and rounding.
-        let mut units = end.checked_sub(start)? / (S::UNIT_BYTES + P::cell_bytes::<S>());
+        let mut units = Units(end.checked_sub(start)? / (S::UNIT_BYTES + P::cell_bytes::<S>()));
         let (map, origin) = loop {
-            if units * S::UNIT_BYTES < S::SMALLEST_BYTES {
+            if units.bytes::<S>() < S::SMALLEST_BYTES {
                 return None;
             }
             match fitting(units) {
                 Some(places) => break places,
-                None => units -= 1,
+                None => units.0 -= 1,
             }
         };
-        let span_bytes = units * S::UNIT_BYTES;
+        let span_bytes = units.bytes::<S>();
         let mut limit_bytes = 0;
         let mut at = origin;
         while at < origin + span_bytes {
@@ -718,7 +767,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
 
     fn needed_bytes((): ()) -> usize {
         let heads_bytes = Self::heads_bytes(S::class_within(S::SMALLEST_BYTES));
-        let map_bytes = P::map_bytes::<S>(S::SMALLEST_BYTES / S::UNIT_BYTES);
+        let map_bytes = P::map_bytes::<S>(Units::within::<S>(S::SMALLEST_BYTES));
         heads_bytes + map_bytes + (S::SMALLEST_BYTES - 1) + S::SMALLEST_BYTES + Self::end_tag_bytes()
     }
 
@@ -730,12 +779,12 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
                 self.memory.store(word * W::BYTES, NULL);
             }
             if P::HEADER_BYTES == 0 {
-                for unit in 0..self.span_bytes / S::UNIT_BYTES {
-                    self.set_tag(self.origin + unit * S::UNIT_BYTES, tag::NONE);
+                for distance_bytes in Units::within::<S>(self.span_bytes).distances_bytes::<S>() {
+                    self.set_tag(self.origin + distance_bytes, Tag::NONE);
                 }
             }
             if !S::LEAVES {
-                self.set_tag(end, tag::NONE);
+                self.set_tag(end, Tag::NONE);
             }
             // Adjacent blocks of one class are listed in address order.
             let mut before: Option<Piece> = None;
@@ -746,7 +795,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
                     Some(before) if before.class == top.class => self.memory.offset(before.address),
                     _ => Self::head(top.class),
                 };
-                self.set_tag(address, top.class | tag::FREE);
+                self.set_tag(address, top.tag(State::Free));
                 link(self.memory, node, self.memory.offset(address));
                 self.free |= only(top.class);
                 before = Some(top);
@@ -787,9 +836,9 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             let mut piece = self.locate(address)?;
             let usable_bytes = S::bytes(piece.class) - P::HEADER_BYTES - (address - piece.address);
             if !Self::IS_ALIGNED && piece.address != address {
-                self.set_tag(address, tag::NONE);
+                self.set_tag(address, Tag::NONE);
             }
-            self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
+            self.set_tag(piece.address, piece.tag(State::Free));
             while let Some(buddy) = self.free_buddy(piece) {
                 loop_bound!(LoopBound::Merges);
                 self.remove(buddy);
@@ -813,11 +862,12 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
         let fits = |part: Piece| {
             part.address <= address && address - part.address + size_bytes + P::HEADER_BYTES <= S::bytes(part.class)
         };
+        // Dividing and merging change the class of a piece, so classes show whether there was any.
         if size_bytes <= usable_bytes {
             // SAFETY: the block is live and in no list; the parts without its payload become free.
             return Some(unsafe {
                 let piece = self.divide(block, false, fits);
-                if piece == block { usable_bytes } else { self.occupy(piece, address).usable_bytes }
+                if piece.class == block.class { usable_bytes } else { self.occupy(piece, address).usable_bytes }
             });
         }
         // Nothing may change unless the upper buddies, one after another, provide enough room.
@@ -831,7 +881,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             piece = Self::whole(piece, upper_buddy(self, piece)?);
         }
         let mut grown = block;
-        while grown != piece {
+        while grown.class != piece.class {
             loop_bound!(LoopBound::Merges);
             let buddy = upper_buddy(self, grown)?;
             // SAFETY: the buddy is free, so it is in its list.
@@ -844,7 +894,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
 
     unsafe fn largest(&self) -> usize {
         match NonZeroU64::new(self.free) {
-            Some(free) => S::bytes(free.ilog2() as usize) - P::HEADER_BYTES,
+            Some(free) => S::bytes(Class::new(free.ilog2() as usize)) - P::HEADER_BYTES,
             None => 0,
         }
     }

@@ -5,37 +5,98 @@
 //! | [`SideTable`] | a cell per smallest block: 1/16 of the heap with cells of one byte | 2^k bytes | no overrun near a block |
 //! | [`Headers`] | a header per live block | the next size above 2^k | a write past the end of the previous block |
 
-use super::{INHERITED, System, UPPER};
+use super::{INHERITED, System, UPPER, Units};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::word::Width;
 
-/// The parts of a tag.
-pub(super) mod tag {
-    /// The class.
-    pub const CLASS: usize = 0x3F;
-    /// State: the block is free.
-    pub const FREE: usize = 0x40;
-    /// State: the block is live, and its payload begins at its start.
-    pub const LIVE: usize = 0x80;
-    /// State: the block is live, and its payload is displaced.
-    pub const DISPLACED: usize = FREE | LIVE;
-    /// The tag of a displaced payload. No class has this number.
-    pub const MARKER: usize = CLASS;
-    /// No block begins here.
-    pub const NONE: usize = 0;
-    /// Bits of a tag, sides included.
-    pub const BITS: u32 = 10;
+/// The state of a block.
+#[repr(usize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Free.
+    Free = 0x40,
+    /// Live, and its payload begins at its start.
+    Live = 0x80,
+    /// Live, and its payload is displaced.
+    Displaced = 0xC0,
 }
 
-const _: () = assert!(UPPER | INHERITED | tag::CLASS | tag::DISPLACED == (1 << tag::BITS) - 1);
+/// A tag: class, sides and state of a block. Other words have bits beyond those, or no state.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag(usize);
+
+impl Tag {
+    /// The bits of a class.
+    const CLASS: usize = 0x3F;
+    /// The bits of the sides.
+    const SIDES: usize = UPPER | INHERITED;
+    /// Bits of a tag.
+    pub(super) const BITS: u32 = 10;
+    /// No class has this number or a higher one.
+    pub(super) const CLASSES: usize = Self::CLASS;
+    /// The tag of a displaced payload.
+    pub(super) const MARKER: Tag = Tag(Self::CLASS);
+    /// No block begins here.
+    pub(super) const NONE: Tag = Tag(0);
+
+    /// The tag of a block.
+    #[inline(always)]
+    pub(super) fn new(class: Class, sides: usize, state: State) -> Self {
+        Tag(class.number() | sides | state as usize)
+    }
+
+    /// The class.
+    #[inline(always)]
+    pub(super) fn class(self) -> Class {
+        Class::new(self.0 & Self::CLASS)
+    }
+
+    /// The sides.
+    #[inline(always)]
+    pub(super) fn sides(self) -> usize {
+        self.0 & Self::SIDES
+    }
+
+    /// The tag without `INHERITED`, and that side.
+    #[inline(always)]
+    pub(super) fn without_inherited(self) -> (Self, usize) {
+        (Tag(self.0 & !INHERITED), self.0 & INHERITED)
+    }
+
+    /// The tag without some of its sides.
+    #[inline(always)]
+    pub(super) fn without(self, sides: usize) -> Self {
+        Tag(self.0 ^ sides)
+    }
+
+    /// Whether the word is the tag of a block in this state.
+    #[inline(always)]
+    pub(super) fn is(self, state: State) -> bool {
+        self.0 & !(Self::CLASS | Self::SIDES) == state as usize
+    }
+
+    /// Whether the block is live, wherever its payload begins.
+    pub(super) fn is_live(self) -> bool {
+        self.0 & State::Live as usize != 0
+    }
+
+    /// Class and state in one word.
+    pub(super) fn without_sides(self) -> usize {
+        self.0 & (Self::CLASS | State::Displaced as usize)
+    }
+}
+
+const _: () = assert!(Tag::SIDES | Tag::CLASS | State::Displaced as usize == (1 << Tag::BITS) - 1);
 
 /// An integer that holds a tag in a side table. Sealed: one byte, or two where pieces have sides.
 pub trait Cell: Sealed + Copy + core::fmt::Debug + 'static {
     /// Reads a tag.
-    fn get(self) -> usize;
+    fn get(self) -> Tag;
     /// Encodes a tag.
-    fn put(tag: usize) -> Self;
+    fn put(tag: Tag) -> Self;
 }
 
 macro_rules! cell {
@@ -43,12 +104,12 @@ macro_rules! cell {
         impl Sealed for $integer {}
         impl Cell for $integer {
             #[inline(always)]
-            fn get(self) -> usize {
-                self as usize
+            fn get(self) -> Tag {
+                Tag(self as usize)
             }
             #[inline(always)]
-            fn put(tag: usize) -> Self {
-                tag as $integer
+            fn put(tag: Tag) -> Self {
+                tag.0 as $integer
             }
         }
     )*};
@@ -70,8 +131,8 @@ pub unsafe trait Placement: Sealed + Copy + PartialEq + core::fmt::Debug + 'stat
     fn cell_bytes<S: System>() -> usize;
 
     /// Bytes of a side table for this many units. A system whose buddies stay inside has a tag at its end.
-    fn map_bytes<S: System>(units: usize) -> usize {
-        (units + usize::from(!S::LEAVES)) * Self::cell_bytes::<S>()
+    fn map_bytes<S: System>(units: Units) -> usize {
+        (units.count() + usize::from(!S::LEAVES)) * Self::cell_bytes::<S>()
     }
 
     /// Tags of blocks from `origin` on, with room for a side table at `map`.
@@ -82,14 +143,14 @@ pub unsafe trait Placement: Sealed + Copy + PartialEq + core::fmt::Debug + 'stat
     /// # Safety
     ///
     /// The address is a unit of the heap, or its end if there is a tag.
-    unsafe fn load<S: System, W: Width>(self, memory: Memory<W>, address: usize) -> usize;
+    unsafe fn load<S: System, W: Width>(self, memory: Memory<W>, address: usize) -> Tag;
 
     /// Writes the tag of a unit.
     ///
     /// # Safety
     ///
     /// As [`load`](Self::load).
-    unsafe fn store<S: System, W: Width>(self, memory: Memory<W>, address: usize, tag: usize);
+    unsafe fn store<S: System, W: Width>(self, memory: Memory<W>, address: usize, tag: Tag);
 }
 
 /// Tags in a table between the control structure and the blocks, one cell per smallest block.
@@ -123,13 +184,13 @@ unsafe impl Placement for SideTable {
     }
 
     #[inline(always)]
-    unsafe fn load<S: System, W: Width>(self, _: Memory<W>, address: usize) -> usize {
+    unsafe fn load<S: System, W: Width>(self, _: Memory<W>, address: usize) -> Tag {
         // SAFETY: the unit has a cell, which `begin` initialised.
         unsafe { self.cell::<S>(address).read() }.get()
     }
 
     #[inline(always)]
-    unsafe fn store<S: System, W: Width>(self, _: Memory<W>, address: usize, tag: usize) {
+    unsafe fn store<S: System, W: Width>(self, _: Memory<W>, address: usize, tag: Tag) {
         // SAFETY: the unit has a cell.
         unsafe { self.cell::<S>(address).write(S::Cell::put(tag)) }
     }
@@ -152,7 +213,7 @@ impl<const BYTES: usize> Headers<BYTES> {
     /// The bits of a header above its tag, for the unit at an address.
     #[inline(always)]
     fn number<S: System>(address: usize) -> usize {
-        address >> S::UNIT_BYTES.trailing_zeros() << tag::BITS
+        address >> S::UNIT_BYTES.trailing_zeros() << Tag::BITS
     }
 }
 
@@ -169,15 +230,15 @@ unsafe impl<const BYTES: usize> Placement for Headers<BYTES> {
     }
 
     #[inline(always)]
-    unsafe fn load<S: System, W: Width>(self, memory: Memory<W>, address: usize) -> usize {
+    unsafe fn load<S: System, W: Width>(self, memory: Memory<W>, address: usize) -> Tag {
         // SAFETY: the word before a unit lies in the heap.
         let word = unsafe { memory.load(memory.offset(address).wrapping_sub(W::BYTES)) };
-        word ^ W::get(W::put(Self::number::<S>(address)))
+        Tag(word ^ W::get(W::put(Self::number::<S>(address))))
     }
 
     #[inline(always)]
-    unsafe fn store<S: System, W: Width>(self, memory: Memory<W>, address: usize, tag: usize) {
-        let word = tag | Self::number::<S>(address);
+    unsafe fn store<S: System, W: Width>(self, memory: Memory<W>, address: usize, tag: Tag) {
+        let word = tag.0 | Self::number::<S>(address);
         // SAFETY: the header of a unit that begins a block belongs to the heap.
         unsafe { memory.store(memory.offset(address).wrapping_sub(W::BYTES), word) }
     }

@@ -1,18 +1,14 @@
 //! Walk, check and fingerprint of a buddy heap.
 
-use super::{Buddies, INHERITED, Piece, Placement, System, UPPER, tag};
+use super::{Buddies, Piece, Placement, State, System, Tag, Units};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::free_list::{NULL, check_list, next_at};
+use crate::mechanism::size_class::Class;
 use crate::mechanism::word::Width;
 
 /// Whether a tag is that of a block of this piece, in any state.
-fn is_block(tag: usize, piece: Piece) -> bool {
-    tag & tag::DISPLACED != 0 && tag & !tag::DISPLACED == piece.class | piece.sides
-}
-
-/// Whether a tag is that of a free block.
-fn is_free(tag: usize) -> bool {
-    tag & tag::DISPLACED == tag::FREE
+fn is_block(tag: Tag, piece: Piece) -> bool {
+    [State::Free, State::Live, State::Displaced].iter().any(|&state| tag == piece.tag(state))
 }
 
 impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
@@ -26,11 +22,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// # Safety
     ///
     /// `begin` has run; the block at the address has this tag.
-    unsafe fn displacement(&self, address: usize, tag: usize) -> usize {
-        match tag & tag::DISPLACED {
+    unsafe fn displacement(&self, address: usize, tag: Tag) -> usize {
+        match tag.is(State::Displaced) {
             // SAFETY: the first word of a displaced block is the distance of its payload.
-            tag::DISPLACED => unsafe { self.memory.load(self.memory.offset(address)) },
-            _ => 0,
+            true => unsafe { self.memory.load(self.memory.offset(address)) },
+            false => 0,
         }
     }
 
@@ -47,14 +43,14 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 let tag = self.tag(at);
                 (tag, self.displacement(at, tag))
             };
-            let size_bytes = S::bytes(tag & tag::CLASS);
+            let size_bytes = S::bytes(tag.class());
             let front_bytes = P::HEADER_BYTES + distance;
             visit(Block {
                 address: at + distance,
                 front_bytes,
                 size_bytes,
                 usable_bytes: size_bytes - front_bytes,
-                free: is_free(tag),
+                free: tag.is(State::Free),
             });
             at += size_bytes;
         }
@@ -88,18 +84,18 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// # Safety
     ///
     /// `begin` has run.
-    unsafe fn verify_block(&self, piece: Piece, tag: usize) -> Result<(), Corruption> {
+    unsafe fn verify_block(&self, piece: Piece, tag: Tag) -> Result<(), Corruption> {
         // A header inside a block is the user's. A cell of the table stays free after its block merged.
         if P::HEADER_BYTES == 0 {
-            for unit in 1..S::bytes(piece.class) / S::UNIT_BYTES {
-                let address = piece.address + unit * S::UNIT_BYTES;
+            for distance_bytes in Units::within::<S>(S::bytes(piece.class)).distances_bytes::<S>().skip(1) {
+                let address = piece.address + distance_bytes;
                 // SAFETY: the address is a unit of the heap.
-                if unsafe { self.tag(address) } & tag::LIVE != 0 {
+                if unsafe { self.tag(address) }.is_live() {
                     return Err(Corruption { invariant: "no live block begins inside a block", address });
                 }
             }
         }
-        if tag & tag::DISPLACED != tag::DISPLACED {
+        if !tag.is(State::Displaced) {
             return Ok(());
         }
         let corrupt = Err(Corruption {
@@ -114,7 +110,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 return corrupt;
             }
             let payload = piece.address + distance;
-            let agrees = self.tag(payload) == tag::MARKER && self.memory.load(self.distance_at(payload)) == distance;
+            let agrees = self.tag(payload) == Tag::MARKER && self.memory.load(self.distance_at(payload)) == distance;
             if agrees { Ok(()) } else { corrupt }
         }
     }
@@ -136,7 +132,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             if is_block(tag, piece) {
                 // SAFETY: `begin` has run, and the piece has this tag.
                 unsafe { self.verify_block(piece, tag)? };
-                if let (true, Some(count)) = (is_free(tag), free_blocks.get_mut(piece.class)) {
+                if let (true, Some(count)) = (tag.is(State::Free), free_blocks.get_mut(piece.class.number())) {
                     *count += 1;
                 }
                 continue;
@@ -146,9 +142,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             }
             let (lower, upper) = Self::parts(piece);
             // SAFETY: parts begin at units.
-            let are_free = [lower, upper]
-                .iter()
-                .all(|&part| unsafe { self.tag(part.address) } == part.class | part.sides | tag::FREE);
+            let are_free =
+                [lower, upper].iter().all(|&part| unsafe { self.tag(part.address) } == part.tag(State::Free));
             if are_free {
                 return Err(Corruption { invariant: "two free buddies are one block", address: piece.address });
             }
@@ -165,7 +160,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// Whether the policy's fields follow from its address and the heap's length. Only the length has no second copy.
     fn fields_are_consistent(&self) -> bool {
         let start = core::ptr::from_ref(self).addr() + size_of::<Self>();
-        let units = self.span_bytes / S::UNIT_BYTES;
+        let units = Units::within::<S>(self.span_bytes);
         if !self.span_bytes.is_multiple_of(S::UNIT_BYTES)
             || self.span_bytes > W::MAX
             || self.span_bytes < S::SMALLEST_BYTES
@@ -204,10 +199,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             return Err(Corruption { invariant: "the limit is that of the largest top block", address: self.origin });
         }
         // SAFETY: a system whose buddies stay within the region has a tag at its end.
-        if !S::LEAVES && unsafe { self.tag(self.end()) } != tag::NONE {
+        if !S::LEAVES && unsafe { self.tag(self.end()) } != Tag::NONE {
             return Err(Corruption { invariant: "no block begins at the end", address: self.end() });
         }
-        for (class, &expected) in free_blocks.iter().enumerate() {
+        for (number, &expected) in free_blocks.iter().enumerate() {
+            let class = Class::new(number);
             if class < S::FIRST || class > self.last {
                 let invariant = "no class beyond the largest has a free block";
                 match expected == 0 && self.free & super::only(class) == 0 {
@@ -220,7 +216,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 // SAFETY: the tag is read only if the address is a unit, and `begins_block` reads only tags of pieces.
                 self.is_unit(address)
                     && unsafe {
-                        self.tag(address) & !(UPPER | INHERITED) == class | tag::FREE && self.begins_block(address)
+                        let tag = self.tag(address);
+                        tag.is(State::Free) && tag.class() == class && self.begins_block(address)
                     }
             };
             let head = Self::head(class);
@@ -254,10 +251,10 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 let tag = self.tag(at);
                 (tag, self.displacement(at, tag))
             };
-            word(tag & (tag::CLASS | tag::DISPLACED) | distance << tag::BITS);
-            at += S::bytes(tag & tag::CLASS);
+            word(tag.without_sides() | distance << Tag::BITS);
+            at += S::bytes(tag.class());
         }
-        for class in S::FIRST..=self.last {
+        for class in S::FIRST.through(self.last) {
             // SAFETY: the class has a head, and links lead to free blocks.
             unsafe {
                 let mut block = self.memory.load(next_at::<W>(Self::head(class)));

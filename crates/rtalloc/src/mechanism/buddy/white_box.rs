@@ -8,6 +8,7 @@ use crate::buddy::fibonacci::Fibonacci;
 use crate::buddy::weighted::Weighted;
 use crate::contract::{Contract, RegionAllocator};
 use crate::mechanism::policy_heap::PolicyHeap;
+use crate::mechanism::size_class::Class;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::{Offset16, Offset32};
 use crate::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, WeightedBuddy};
@@ -96,19 +97,19 @@ fn divisions_agree<S: System>(piece: Piece, anchor: usize) {
 fn buddies_find_each_other_and_merging_restores_the_sides() {
     let address = 1 << 20;
     for sides in [0, UPPER, INHERITED, UPPER | INHERITED] {
-        divisions_agree::<Fibonacci<16>>(Piece { address, class: 14, sides }, address);
+        divisions_agree::<Fibonacci<16>>(Piece { address, class: Class::new(14), sides }, address);
     }
-    divisions_agree::<Halves>(Piece { address, class: 14, sides: 0 }, address);
-    divisions_agree::<Capped>(Piece { address, class: 10, sides: 0 }, address);
-    divisions_agree::<Weighted<16>>(Piece { address, class: 18, sides: 0 }, address);
-    divisions_agree::<Weighted<16>>(Piece { address, class: 17, sides: 0 }, address);
-    divisions_agree::<Double<16>>(Piece { address, class: 18, sides: 0 }, 3);
-    divisions_agree::<Double<16>>(Piece { address: address + 48, class: 17, sides: 0 }, address + 48);
+    divisions_agree::<Halves>(Piece { address, class: Class::new(14), sides: 0 }, address);
+    divisions_agree::<Capped>(Piece { address, class: Class::new(10), sides: 0 }, address);
+    divisions_agree::<Weighted<16>>(Piece { address, class: Class::new(18), sides: 0 }, address);
+    divisions_agree::<Weighted<16>>(Piece { address, class: Class::new(17), sides: 0 }, address);
+    divisions_agree::<Double<16>>(Piece { address, class: Class::new(18), sides: 0 }, 3);
+    divisions_agree::<Double<16>>(Piece { address: address + 48, class: Class::new(17), sides: 0 }, address + 48);
 }
 
 /// The classes of `sizes`, in units, are those that a search over all sizes would find.
 fn classes_are_the_nearest<S: System>(sizes: &[usize]) {
-    let is_size = |class: usize| sizes.contains(&(S::bytes(class) / S::UNIT_BYTES));
+    let is_size = |class: Class| sizes.contains(&(S::bytes(class) / S::UNIT_BYTES));
     for bytes in 1..=S::UNIT_BYTES * sizes[sizes.len() - 1] {
         let least = sizes.iter().map(|units| units * S::UNIT_BYTES).find(|&size| size >= bytes).unwrap();
         assert_eq!(S::bytes(S::class_for(bytes)), least, "{bytes} bytes");

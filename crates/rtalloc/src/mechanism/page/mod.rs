@@ -22,7 +22,7 @@ pub mod pool;
 pub mod quanta;
 pub mod ring;
 
-pub use marks::Marks;
+pub use marks::{Marks, Quantum};
 pub use pool::{Footer, Pages, Pool};
 pub use quanta::{QUANTUM, Quanta};
 

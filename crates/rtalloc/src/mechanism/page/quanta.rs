@@ -10,8 +10,9 @@
 //! ```
 
 use crate::contract::Block;
-use crate::mechanism::page::marks::Marks;
+use crate::mechanism::page::marks::{Marks, Quantum};
 use crate::mechanism::page::pool::{Footer, Pool};
+use crate::mechanism::size_class::Class;
 use core::marker::PhantomData;
 
 /// The default quantum: 16 bytes with a `usize` of 8 bytes. (In the papers, on 32-bit machines: 8.)
@@ -39,10 +40,10 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
     /// The largest alignment in bytes that is available for every size up to it.
     pub const LARGEST_ALIGNMENT_BYTES: usize = 1 << Self::LARGEST_BYTES.ilog2();
 
-    /// The number of a class, from 0, given the size of its blocks.
+    /// The class, from 0, of blocks of a size.
     #[inline(always)]
-    pub const fn class(block_bytes: usize) -> usize {
-        (block_bytes >> QUANTUM.trailing_zeros()).wrapping_sub(1)
+    pub const fn class(block_bytes: usize) -> Class {
+        Class::new(block_bytes >> QUANTUM.trailing_zeros()).down(1)
     }
 
     /// The size of the blocks that serve a request of at least 1 and at most the largest class; `None` if no class has
@@ -75,17 +76,17 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         }
     }
 
-    /// Visits the blocks of a page: those cut so far, live or free by their marks at `live`, and the uncut rest as one
+    /// Visits the blocks of a page: those cut so far, live or free by their marks `live`, and the uncut rest as one
     /// free block. In a damaged page, the blocks visited are unspecified, but lie within the room.
     ///
     /// # Safety
     ///
-    /// The page's marks are at `live`, initialised.
+    /// The marks are the page's, initialised.
     pub unsafe fn walk_page(
         page: usize,
         block_bytes: usize,
         cut_bytes: usize,
-        live: usize,
+        live: Marks<PAGE, QUANTUM>,
         visit: &mut dyn FnMut(Block),
     ) {
         let block = |offset, size_bytes, free| {
@@ -94,8 +95,8 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         };
         let block_bytes = if block_bytes == 0 { Self::ROOM_BYTES } else { block_bytes };
         for offset in (0..cut_bytes.min(Self::ROOM_BYTES)).step_by(block_bytes) {
-            // SAFETY: the marks at `live` are initialised, and the offset lies in the page.
-            let is_live = unsafe { Marks::<PAGE, QUANTUM>::is_set(live, Marks::<PAGE, QUANTUM>::index(offset)) };
+            // SAFETY: the marks are initialised, and the offset lies in the page.
+            let is_live = unsafe { live.is_set(Quantum::at(offset)) };
             visit(block(offset, block_bytes, !is_live));
         }
         let whole_bytes = Self::whole_bytes(block_bytes);
@@ -132,9 +133,9 @@ mod tests {
     fn classes_are_the_papers() {
         assert_eq!((Paper::LARGEST_BYTES, Paper::ROOM_BYTES, Paper::LARGEST_ALIGNMENT_BYTES), (512, 992, 512));
         assert_eq!([1, 8, 9, 512].map(|size| Paper::block_bytes(size, 1)), [Some(8), Some(8), Some(16), Some(512)]);
-        assert_eq!((Paper::class(8), Paper::class(512)), (0, 63));
+        assert_eq!((Paper::class(8), Paper::class(512)), (Class::new(0), Class::new(63)));
         // Sixty-four classes of 16 bytes would end at 1,024, but a page has room for 62 quanta and its footer.
-        assert_eq!((Ours::LARGEST_BYTES, Ours::class(Ours::LARGEST_BYTES)), (992, 61));
+        assert_eq!((Ours::LARGEST_BYTES, Ours::class(Ours::LARGEST_BYTES)), (992, Class::new(61)));
     }
 
     #[test]
@@ -144,10 +145,16 @@ mod tests {
             let mut blocks = 0;
             // SAFETY: the marks are initialised.
             unsafe {
-                Ours::walk_page(1024, block_bytes, cut_bytes, marks.as_ptr().expose_provenance(), &mut |block| {
-                    assert!(block.address < 2048);
-                    blocks += 1;
-                });
+                Ours::walk_page(
+                    1024,
+                    block_bytes,
+                    cut_bytes,
+                    Marks::new(marks.as_ptr().expose_provenance()),
+                    &mut |block| {
+                        assert!(block.address < 2048);
+                        blocks += 1;
+                    },
+                );
             }
             assert!((1..=64).contains(&blocks), "{block_bytes} {cut_bytes}");
         }

@@ -60,7 +60,7 @@ mod white_box;
 use crate::contract::{AllocError, Block, Contract, Corruption, Cost, LoopBound, Mechanism, MisuseKind, loop_bound};
 use crate::mechanism::bits::floor_log2;
 use crate::mechanism::page::ring::{self, Node};
-use crate::mechanism::page::{self, Marks};
+use crate::mechanism::page::{self, Marks, Quantum};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -186,10 +186,10 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         core::ptr::with_exposed_provenance_mut(self.node(index))
     }
 
-    /// Address of a page's marks.
+    /// A page's marks.
     #[inline(always)]
-    fn marks(&self, index: usize) -> usize {
-        self.node(index).wrapping_add(size_of::<Header>())
+    fn marks(&self, index: usize) -> Marks<PAGE, LEAST> {
+        Marks::new(self.node(index).wrapping_add(size_of::<Header>()))
     }
 
     /// Address of a page.
@@ -362,7 +362,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
             (*header).kind = log2 as Kind;
             (*header).free = (PAGE >> log2) as u16;
             (*header).first = 0;
-            Marks::<PAGE, LEAST>::begin(self.marks(index));
+            self.marks(index).begin();
             ring::insert_after(self.fragments(log2), self.node(index));
         }
     }
@@ -394,7 +394,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
             if (*header).free == 0 {
                 ring::remove(node);
             }
-            Marks::<PAGE, LEAST>::set(self.marks(index), Marks::<PAGE, LEAST>::index(offset.into()));
+            self.marks(index).set(Quantum::at(offset.into()));
             Some(page.wrapping_add(offset.into()))
         }
     }
@@ -535,8 +535,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
                 return Ok(pages << Self::PAGE_LOG2);
             }
             let is_split = kind.wrapping_sub(1) < RUN - 1;
-            let mark = Marks::<PAGE, LEAST>::index(offset);
-            if !is_split || !Marks::<PAGE, LEAST>::clear(self.marks(index), mark) {
+            if !is_split || !self.marks(index).clear(Quantum::at(offset)) {
                 return Err(MisuseKind::DoubleFree);
             }
             self.give_fragment(index, offset as u16, kind.into());
@@ -553,7 +552,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
                 return Ok(((*self.header(index)).pages as usize) << Self::PAGE_LOG2);
             }
             let is_split = kind.wrapping_sub(1) < RUN - 1;
-            match is_split && Marks::<PAGE, LEAST>::is_set(self.marks(index), Marks::<PAGE, LEAST>::index(offset)) {
+            match is_split && self.marks(index).is_set(Quantum::at(offset)) {
                 true => Ok(1usize.wrapping_shl(kind.into())),
                 false => Err(MisuseKind::DoubleFree),
             }

@@ -2,7 +2,7 @@
 
 use super::{FREE, Header, Kind, NONE, QuickFitPolicy, RUN, RUN_END, links};
 use crate::contract::{Block, Corruption};
-use crate::mechanism::page::{Marks, ring, ring::Node};
+use crate::mechanism::page::{Quantum, ring, ring::Node};
 use crate::region::{room_behind, round_up};
 
 impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
@@ -53,11 +53,11 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
             let marks = self.marks(index);
             let Header { free, first, .. } = *self.header(index);
             let (free, all) = (usize::from(free), PAGE >> log2);
-            if free >= all || free + Marks::<PAGE, LEAST>::count(marks) != all {
+            if free >= all || free + marks.count() != all {
                 return Err("a page's header counts its free fragments, and not all are free");
             }
             let is_fragment = |offset: usize| offset < PAGE && offset.is_multiple_of(1 << log2);
-            let is_live = |offset| Marks::<PAGE, LEAST>::is_set(marks, Marks::<PAGE, LEAST>::index(offset));
+            let is_live = |offset| marks.is_set(Quantum::at(offset));
             if (0..PAGE).step_by(LEAST).any(|offset| is_live(offset) && !is_fragment(offset)) {
                 return Err("live fragments begin where their page is split");
             }
@@ -144,8 +144,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
                 }
                 let size_bytes = 1usize.wrapping_shl(kind.into());
                 for offset in (0..PAGE).step_by(size_bytes) {
-                    let mark = Marks::<PAGE, LEAST>::index(offset);
-                    let is_live = Marks::<PAGE, LEAST>::is_set(self.marks(index), mark);
+                    let is_live = self.marks(index).is_set(Quantum::at(offset));
                     block(self.page(index) + offset, size_bytes, !is_live);
                 }
             });
