@@ -8,8 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export TESTS_TIER=full
 cargo test -p rtalloc --test suite
-# Every operation's count against single-stepping, three times as many operations.
-cargo test -p rtalloc-lab --lib -- crosscheck size_classes
+# Every allocator in the tests that `cargo test` runs on the dozen, and more operations against single-stepping.
+cargo test -p rtalloc-lab --lib
 # The states are explored above.
 cargo test --release -p rtalloc --lib --test suite -- --skip every_state
 # The same with 32-bit pointers.

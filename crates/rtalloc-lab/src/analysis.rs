@@ -153,6 +153,12 @@ pub fn correct_calls() -> NeverReturns {
 /// The function of the library that reports misuse.
 pub const REPORTS_MISUSE: &str = "rtalloc::hook::report";
 
+/// Whether a function is that, or one of the library's that end in it.
+#[must_use]
+pub fn reports_misuse(function: &str) -> bool {
+    function.starts_with("rtalloc::") && (function.ends_with("::report") || function.ends_with("::report_misuse"))
+}
+
 /// Bounds a function of a file, and verifies the proof.
 ///
 /// # Errors

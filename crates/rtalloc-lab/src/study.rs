@@ -7,7 +7,9 @@
 mod evidence;
 mod processes;
 
-use crate::analysis::{self, Analysis, Unbounded, correct_calls, loop_bounds, proved_as_fits};
+use crate::analysis::{
+    self, Analysis, REPORTS_MISUSE, Unbounded, correct_calls, loop_bounds, proved_as_fits, reports_misuse,
+};
 use crate::observe::{Operation, search};
 use crate::probe::CountError;
 use crate::replay::isolate::Progress;
@@ -234,14 +236,15 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
         depth: step.depth,
         reached: reached.as_ref().map(|reached| reached[position].clone()),
     });
-    let names: BTreeSet<&String> = bound.never_returning.iter().map(|(name, _)| name).collect();
+    let names = bound.never_returning.iter().map(|(name, _)| if reports_misuse(name) { REPORTS_MISUSE } else { name });
+    let names: BTreeSet<String> = names.map(String::from).collect();
     Bounded {
         most: bound.instructions,
         in_largest: None,
         fewest: bound.shortest,
         assumptions: bound.proof.assumptions.clone(),
         facts: assumed(image, bound),
-        never_returning: names.into_iter().cloned().collect(),
+        never_returning: names.into_iter().collect(),
         path: path.collect(),
     }
 }

@@ -93,25 +93,25 @@ pub unsafe trait Target {
 }
 
 #[inline(never)]
-unsafe extern "C" fn allocate<T: Target>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
+unsafe extern "C-unwind" fn allocate<T: Target>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
     // SAFETY: the caller's guarantee is passed on; natural alignment makes a valid layout wherever a smaller one does.
     unsafe { T::allocate(context, size, T::NATURAL_ALIGN_BYTES) }
 }
 
 #[inline(never)]
-unsafe extern "C" fn allocate_aligned<T: Target>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
+unsafe extern "C-unwind" fn allocate_aligned<T: Target>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
     // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe { T::allocate(context, size, align) }
 }
 
 #[inline(never)]
-unsafe extern "C" fn deallocate<T: Target>(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
+unsafe extern "C-unwind" fn deallocate<T: Target>(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
     // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe { T::deallocate(context, block, size, align) }
 }
 
 #[inline(never)]
-unsafe extern "C" fn reallocate<T: Target>(
+unsafe extern "C-unwind" fn reallocate<T: Target>(
     context: *mut c_void,
     block: *mut u8,
     old: usize,

@@ -8,12 +8,12 @@ pub const NATURAL_ALIGN_BYTES: usize = 16;
 
 /// `allocate(context, size, align)`: the block, or null if the request is refused. The entry point for natural
 /// alignment takes the third argument as well and ignores it.
-pub type AllocateEntry = unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut u8;
+pub type AllocateEntry = unsafe extern "C-unwind" fn(*mut c_void, usize, usize) -> *mut u8;
 /// `deallocate(context, block, size, align)`: frees a block.
-pub type DeallocateEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize, usize);
+pub type DeallocateEntry = unsafe extern "C-unwind" fn(*mut c_void, *mut u8, usize, usize);
 /// `reallocate(context, block, old_size, align, new_size)`: the block, or null if the request is refused and the old
 /// block stays live.
-pub type ReallocateEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize, usize, usize) -> *mut u8;
+pub type ReallocateEntry = unsafe extern "C-unwind" fn(*mut c_void, *mut u8, usize, usize, usize) -> *mut u8;
 /// `granted(context, block, size, align)`: bytes a live block occupies from its address on, if the allocator reports
 /// more than the request.
 pub type GrantedEntry = unsafe fn(*mut c_void, *mut u8, usize, usize) -> usize;

@@ -13,12 +13,12 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU64;
 
 /// `dereference(context, handle, offset)`: the current address of that byte of an object.
-pub type DereferenceEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize) -> *mut u8;
+pub type DereferenceEntry = unsafe extern "C-unwind" fn(*mut c_void, *mut u8, usize) -> *mut u8;
 /// `read(context, block, offset)`: that byte of a block; the code by which a program accesses its data.
-pub type ReadEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize) -> u8;
+pub type ReadEntry = unsafe extern "C-unwind" fn(*mut c_void, *mut u8, usize) -> u8;
 
 /// `initialise(region, bytes)`: creates a heap in the region; null on failure. For counting.
-pub type InitialiseEntry = unsafe extern "C" fn(*mut u8, usize) -> *mut c_void;
+pub type InitialiseEntry = unsafe extern "C-unwind" fn(*mut u8, usize) -> *mut c_void;
 
 /// Additional functions of a heap whose objects move.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
         Ok(Made { context, first_block_address, outside_bytes: 0 })
     }
 
-    unsafe extern "C" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
+    unsafe extern "C-unwind" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
         // SAFETY: the caller gives the region exclusively to this heap.
         let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
         match A::new(memory, A::Config::default()) {
@@ -105,12 +105,12 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
         }
     }
 
-    unsafe extern "C" fn dereference(context: *mut c_void, block: *mut u8, offset: usize) -> *mut u8 {
+    unsafe extern "C-unwind" fn dereference(context: *mut c_void, block: *mut u8, offset: usize) -> *mut u8 {
         // SAFETY: `context` came from `make`, `block` from `allocate`; the caller guarantees the offset.
         unsafe { Self::of(context).dereference(Self::handle(block), offset).as_ptr() }
     }
 
-    unsafe extern "C" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
+    unsafe extern "C-unwind" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
         // SAFETY: `context` came from `make`, `block` from `allocate`; the caller guarantees the offset.
         unsafe { Self::of(context).dereference(Self::handle(block), offset).read() }
     }

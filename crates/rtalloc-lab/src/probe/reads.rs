@@ -25,7 +25,7 @@ pub fn read_instructions(subject: &Subject) -> Option<u64> {
 ///
 /// The block is live and longer than the offset.
 #[inline(never)]
-pub unsafe extern "C" fn read_plainly(_context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
+pub unsafe extern "C-unwind" fn read_plainly(_context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
     // SAFETY: guaranteed by the caller.
     unsafe { block.add(offset).read() }
 }
@@ -104,7 +104,7 @@ pub fn abstract_read(process: &Process) -> Result<u64, String> {
 
 /// Reads a byte of an object whose address is stored at `place`.
 #[inline(never)]
-unsafe extern "C" fn read_indirectly(_context: *mut c_void, place: *mut u8, offset: usize) -> u8 {
+unsafe extern "C-unwind" fn read_indirectly(_context: *mut c_void, place: *mut u8, offset: usize) -> u8 {
     // SAFETY: guaranteed by the caller.
     unsafe { place.cast::<*const u8>().read().add(offset).read() }
 }

@@ -487,7 +487,7 @@ struct RestlessHeap {
 
 impl<const WRONG: u8> Restless<WRONG> {
     /// Pieces lie in the reverse order of their bytes.
-    unsafe extern "C" fn dereference(context: *mut c_void, block: *mut u8, offset: usize) -> *mut u8 {
+    unsafe extern "C-unwind" fn dereference(context: *mut c_void, block: *mut u8, offset: usize) -> *mut u8 {
         // SAFETY: `make` boxed it.
         let heap = unsafe { &*context.cast::<RestlessHeap>() };
         let frees = heap.frees.get();
@@ -502,12 +502,12 @@ impl<const WRONG: u8> Restless<WRONG> {
         (heap.start + place * PLACE + (PLACE - PIECE) - offset / PIECE * PIECE + offset % PIECE) as *mut u8
     }
 
-    unsafe extern "C" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
+    unsafe extern "C-unwind" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
         // SAFETY: guaranteed by the caller.
         unsafe { Self::make(region, bytes) }.map_or(null_mut(), |made| made.context)
     }
 
-    unsafe extern "C" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
+    unsafe extern "C-unwind" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
         // SAFETY: guaranteed by the caller.
         unsafe { Self::dereference(context, block, offset).read() }
     }

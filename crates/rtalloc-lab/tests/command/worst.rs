@@ -60,7 +60,7 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
         ("generate worst:nobody", "nobody"),
         ("generate worst:ours", "is a group"),
         ("generate worst:system", "takes its own pages"),
-        ("generate worst:tlsf --recipe paper --operation reallocate", "there is: harder"),
+        ("generate worst:tlsf --recipe paper --operation reallocate", "available: harder"),
         (
             "generate worst:tlsf --operation allocate-aligned",
             "no worst case of allocate-aligned is known for tlsf; there are: allocate, deallocate, reallocate",

@@ -155,7 +155,7 @@ impl<S> UserContext<S> {
 }
 
 #[inline(never)]
-unsafe extern "C" fn allocate<T: SharedTarget>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
+unsafe extern "C-unwind" fn allocate<T: SharedTarget>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
     // SAFETY: the caller's guarantee is passed on; natural alignment makes a valid layout wherever a smaller one does.
     unsafe {
         let user = UserContext::<T::Slot>::of(context);
@@ -165,7 +165,11 @@ unsafe extern "C" fn allocate<T: SharedTarget>(context: *mut c_void, size: usize
 }
 
 #[inline(never)]
-unsafe extern "C" fn allocate_aligned<T: SharedTarget>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
+unsafe extern "C-unwind" fn allocate_aligned<T: SharedTarget>(
+    context: *mut c_void,
+    size: usize,
+    align: usize,
+) -> *mut u8 {
     // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe {
         let user = UserContext::<T::Slot>::of(context);
@@ -175,13 +179,18 @@ unsafe extern "C" fn allocate_aligned<T: SharedTarget>(context: *mut c_void, siz
 }
 
 #[inline(never)]
-unsafe extern "C" fn deallocate<T: SharedTarget>(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
+unsafe extern "C-unwind" fn deallocate<T: SharedTarget>(
+    context: *mut c_void,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+) {
     // SAFETY: the caller's guarantee is passed on; a live block is not null.
     unsafe { T::deallocate(&mut UserContext::<T::Slot>::of(context).slot, NonNull::new_unchecked(block), size, align) }
 }
 
 #[inline(never)]
-unsafe extern "C" fn reallocate<T: SharedTarget>(
+unsafe extern "C-unwind" fn reallocate<T: SharedTarget>(
     context: *mut c_void,
     block: *mut u8,
     old: usize,

@@ -22,11 +22,11 @@
 //! <!-- holds: tlsf half-fit -->
 //! | heap, lock | longest hold: allocate, aligned, deallocate |
 //! |---|---|
-//! | `tlsf`, spin | 244, 244, 100 |
-//! | `tlsf`, ticket | 244, 244, 99 |
-//! | `half-fit`, spin | 185, 185, 79 |
+//! | `tlsf`, spin | 240, 240, 100 |
+//! | `tlsf`, ticket | 240, 240, 99 |
+//! | `half-fit`, spin | 178, 178, 79 |
 //!
-//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 //!
 //! | lock | longest wait of an operation |

@@ -42,9 +42,9 @@
 //! <!-- figures: regis2 -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `regis2` | 39, 72, 36 | 0 B | 16 B | 1,024 B, 1,024 B | -, 156.0 % (blocks up to 1,008 B) |
+//! | `regis2` | 39, 76, 37 | 0 B | 16 B | 1,024 B, 1,024 B | -, 156.0 % (blocks up to 1,008 B) |
 //!
-//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

@@ -47,9 +47,9 @@
 //! <!-- figures: reaps -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `reaps` | 44, 80, 44 | 0 B | 16 B | 2,048 B, 2,048 B | -, 16.8 % (blocks up to 992 B) |
+//! | `reaps` | 44, 84, 45 | 0 B | 16 B | 2,048 B, 2,048 B | -, 16.8 % (blocks up to 992 B) |
 //!
-//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

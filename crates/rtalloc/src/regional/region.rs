@@ -38,9 +38,9 @@
 //! <!-- figures: regis1 -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `regis1` | 46, 59, 31 | 0 B | 16 B | 1,024 B, 1,024 B | -, 123.6 % (blocks up to 992 B) |
+//! | `regis1` | 46, 58, 32 | 0 B | 16 B | 1,024 B, 1,024 B | -, 123.6 % (blocks up to 992 B) |
 //!
-//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

@@ -33,9 +33,9 @@
 //! <!-- figures: half-fit -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `half-fit` | 49, 123, 60 | 4 B | 16 B | 124 B, 140 B | 36.0 %, 31.5 % |
+//! | `half-fit` | 49, 121, 60 | 4 B | 16 B | 124 B, 140 B | 36.0 %, 31.5 % |
 //!
-//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

@@ -238,7 +238,7 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact, others in its list",
-            Self::ExactLast => "exact, only block of its list",
+            Self::ExactLast => "exact, last of its list",
             Self::Split => "split",
             Self::None => "no free neighbour",
             Self::One => "one free neighbour",

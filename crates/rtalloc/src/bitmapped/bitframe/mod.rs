@@ -63,9 +63,9 @@
 //! <!-- figures: bitframe -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `bitframe` | 332, 352, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
+//! | `bitframe` | 332, 352, 180 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //!
-//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod page;

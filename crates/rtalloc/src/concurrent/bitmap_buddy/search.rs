@@ -433,7 +433,6 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     ///
     /// As [`list`](Self::list).
     #[cold]
-    #[inline(never)]
     unsafe fn unlist(self, level: usize, list: usize, above: usize, below: usize) {
         let (mut above, mut below) = (above, below);
         while above <= self.control.top {

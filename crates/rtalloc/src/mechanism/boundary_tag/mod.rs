@@ -277,6 +277,13 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         if I::MIN_BLOCK > W::GRANULE { need.max(I::MIN_BLOCK) } else { need }
     }
 
+    /// The heap's pointer in a register, for functions that are not inlined: a reference would put it on the stack of
+    /// every call.
+    #[inline(always)]
+    fn by_value(&mut self) -> Self {
+        Self { base: self.base, regions: PhantomData, kind: PhantomData }
+    }
+
     /// Allocates; `align_bytes` is a power of two.
     ///
     /// ```text
@@ -285,7 +292,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[inline(always)]
     fn serve(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if align_bytes > W::GRANULE {
-            return self.serve_aligned(size_bytes, align_bytes);
+            return self.by_value().serve_aligned(size_bytes, align_bytes);
         }
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
@@ -361,7 +368,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// [free 160] -> [free gap 48][live 64, payload aligned][free 48]
     /// ```
     #[inline(never)]
-    fn serve_aligned(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+    fn serve_aligned(mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
         }
@@ -422,7 +429,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[inline(always)]
     fn release(&mut self, address: usize) {
         if self.try_release(address).is_none() {
-            self.report_misuse(address);
+            self.by_value().report_misuse(address);
         }
     }
 

@@ -37,7 +37,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             live.header & PREV_FREE == 0 || unsafe { self.free_prev(address, live.block) }.is_some()
         });
         let Some(LiveBlock { block, header, size, next_header, .. }) = live else {
-            self.report_misuse(address);
+            self.by_value().report_misuse(address);
             return Err(self.refuse(AllocError::Misused));
         };
         let need = Self::block_for(size_bytes);

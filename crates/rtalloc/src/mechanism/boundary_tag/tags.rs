@@ -149,7 +149,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     /// Reports an address whose tags are not those of a live block, and the kind of misuse that they show.
     #[cold]
     #[inline(never)]
-    pub(super) fn report_misuse(&self, address: usize) {
+    pub(super) fn report_misuse(self, address: usize) {
         let block = self.memory().offset(address);
         // SAFETY: `init` initialised the front, and a word of the heap precedes an aligned offset.
         let kind = unsafe {
