@@ -4,9 +4,9 @@
 
 #define REGION_ALLOCATORS(X)                                                                                           \
     X(tlsf)                                                                                                            \
-    X(tlsf_no_stats)                                                                                                       \
+    X(tlsf_no_stats)                                                                                                   \
     X(tlsf_exact)                                                                                                      \
-    X(tlsf_full_validation)                                                                                                   \
+    X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(quick_fit)                                                                                                       \
     X(simple_segregated)                                                                                               \
@@ -31,9 +31,9 @@
 // Heaps with further regions.
 #define MULTI_REGION_ALLOCATORS(X)                                                                                     \
     X(tlsf)                                                                                                            \
-    X(tlsf_no_stats)                                                                                                       \
+    X(tlsf_no_stats)                                                                                                   \
     X(tlsf_exact)                                                                                                      \
-    X(tlsf_full_validation)                                                                                                   \
+    X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(first_fit)                                                                                                       \
     X(first_fit_address)                                                                                               \
