@@ -163,7 +163,8 @@ impl DirectBlock {
         }
         let target = Mapping::new(len, GRAIN_BYTES, false)?;
         STATE.regions.set_owner(block, 0);
-        // SAFETY: both mappings are the block's: its own, and the target, whose pages the move replaces.
+        // SAFETY: the mapping is the block's, and the block is the caller's. The move replaces the target's pages, mapped
+        // above and not in use.
         let moved = unsafe { mremap(pages, mapped_bytes, len, MREMAP_MAYMOVE | MREMAP_FIXED, target.start) };
         if is_failed(moved) {
             target.unmap();

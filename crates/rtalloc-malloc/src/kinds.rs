@@ -220,25 +220,25 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
         max_region_bytes: C::Heap::CONTRACT.single_user.max_span_bytes,
         max_align_bytes: C::Heap::CONTRACT.single_user.largest_alignment_bytes,
         make: make::<C>,
-        // SAFETY: the word stores a `C::Heap`, and the slot is the caller's.
+        // SAFETY: the word stores a `C::Heap`, and no other thread uses an exclusive slot.
         allocate: |heap, slot, size, align| unsafe { heap_in::<C::Heap>(heap).slot(slot).allocate_bytes(size, align) },
-        // SAFETY: the word stores a `C::Heap`, the slot is the caller's, and the block is live.
+        // SAFETY: the word stores a `C::Heap`, no other thread uses an exclusive slot, and the block is live.
         deallocate: |heap, slot, block| unsafe { heap_in::<C::Heap>(heap).slot(slot).deallocate(block) },
-        // SAFETY: the word stores a `C::Heap`, the slot is the caller's, and the block is live.
+        // SAFETY: the word stores a `C::Heap`, no other thread uses an exclusive slot, and the block is live.
         reallocate: |heap, slot, block, size, align| unsafe {
             heap_in::<C::Heap>(heap).slot(slot).reallocate_bytes(block, size, align)
         },
-        // SAFETY: the word stores a `C::Heap`, the slot is the caller's, and the block is live.
+        // SAFETY: the word stores a `C::Heap`, no other thread uses an exclusive slot, and the block is live.
         usable_size: |heap, slot, block| unsafe { heap_in::<C::Heap>(heap).slot(slot).usable_size(block) },
-        // SAFETY: the word stores a `C::Heap`, and the slot is the caller's.
+        // SAFETY: the word stores a `C::Heap`, and no other thread uses an exclusive slot.
         reclaim: |heap, slot, budget| unsafe { heap_in::<C::Heap>(heap).slot(slot).reclaim(budget) },
-        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
+        // SAFETY: the word stores a `C::Heap`, and no thread uses the heap.
         walk: |heap, visitor| unsafe { exclusive::<C::Heap>(heap).walk(visitor) },
-        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
+        // SAFETY: the word stores a `C::Heap`, and no thread uses the slot.
         walk_by: |heap, slot, visitor| unsafe { exclusive::<C::Heap>(heap).walk_by(slot, visitor) },
-        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
+        // SAFETY: the word stores a `C::Heap`, and no thread uses the heap.
         largest: |heap| unsafe { exclusive::<C::Heap>(heap).largest_allocatable() },
-        // SAFETY: the word stores a `C::Heap`, and the caller has exclusive access.
+        // SAFETY: the word stores a `C::Heap`, and no thread uses the heap.
         check: |heap| unsafe { exclusive::<C::Heap>(heap).check() },
         // SAFETY: the word stores a `C::Heap`.
         refusals: |heap| unsafe { heap_in::<C::Heap>(heap).refusals() },

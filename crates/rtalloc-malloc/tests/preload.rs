@@ -115,18 +115,18 @@ fn threads_come_and_go() {
 
 #[test]
 fn children_of_busy_parents_allocate() {
-    let whole = |variables: &[(&str, &str)]| {
+    let intact = |variables: &[(&str, &str)]| {
         let output = run("forks", &[], variables);
         let error = text(&output.stderr);
         assert!(output.status.success(), "{variables:?}: {} {error}", output.status);
         // Each child prints the state of its heaps.
         let heaps: Vec<&str> = error.lines().filter(|line| line.starts_with("  heaps ")).collect();
-        assert!(heaps.len() == 15 && heaps.iter().all(|line| line.ends_with(" whole")), "{variables:?}: {heaps:?}");
+        assert!(heaps.len() == 15 && heaps.iter().all(|line| line.ends_with(" intact")), "{variables:?}: {heaps:?}");
     };
-    whole(&[]);
-    whole(&[("RTALLOC_SLOTS", "2")]);
-    whole(&[("RTALLOC", "tlsf")]);
-    whole(&[("RTALLOC", "bitmap-buddy")]);
+    intact(&[]);
+    intact(&[("RTALLOC_SLOTS", "2")]);
+    intact(&[("RTALLOC", "tlsf")]);
+    intact(&[("RTALLOC", "bitmap-buddy")]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = rtalloc_subjects::select(choice)?;
     anyhow::ensure!(
         subjects.iter().any(|subject| subject.view.is_some()),
-        "{}: it states no cost classes to compare the counts with; choose one of ours (`rtalloc allocators` lists them)",
+        "{} states no cost classes to compare the counts with; choose one of ours (`rtalloc allocators` lists them)",
         choice.join(", ")
     );
     anyhow::ensure!(!arguments.plot.as_deref().is_some_and(is_stdout), "--plot needs the name of a file");

@@ -72,7 +72,7 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
             "generate worst:quick-fit --heap 300 -o small",
             "quick-fit needs a larger --heap than 300: no heap of 300 bytes",
         ),
-        ("costs talc", "talc: no cost classes are stated to compare the counts with; choose among ours"),
+        ("costs talc", "talc states no cost classes to compare the counts with; choose one of ours"),
     ] {
         let said = stderr(rtalloc_in(at, arguments).failure());
         assert!(said.contains(complaint) && !said.contains("panicked"), "{arguments}: {said}");

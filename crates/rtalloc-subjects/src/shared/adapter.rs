@@ -185,7 +185,7 @@ unsafe extern "C-unwind" fn deallocate<T: SharedTarget>(
     size: usize,
     align: usize,
 ) {
-    // SAFETY: the caller's guarantee is passed on; a live block is not null.
+    // SAFETY: the block is live, so it is not null; what `deallocate` requires holds by this function's contract.
     unsafe { T::deallocate(&mut UserContext::<T::Slot>::of(context).slot, NonNull::new_unchecked(block), size, align) }
 }
 
@@ -197,7 +197,7 @@ unsafe extern "C-unwind" fn reallocate<T: SharedTarget>(
     align: usize,
     new: usize,
 ) -> *mut u8 {
-    // SAFETY: the context is a user's, and the block is live, so it is not null, with this size and alignment.
+    // SAFETY: the block is live, so it is not null; what `reallocate` requires holds by this function's contract.
     unsafe {
         let user = UserContext::<T::Slot>::of(context);
         let result = T::reallocate(&mut user.slot, NonNull::new_unchecked(block), old, align, new);
@@ -340,8 +340,7 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
         request_bytes: H::CONTRACT.single_user.largest_request_bytes,
         alignment_bytes: H::CONTRACT.single_user.largest_alignment_bytes,
     };
-    // SAFETY: for all three: the heap was boxed by `make`; the first two are called only when no operation is in
-    // progress.
+    // SAFETY: `make` boxed the heap, and no operation is in progress.
     const WALK: Option<WalkEntry> = Some(|heap, visitor| unsafe { Self::of(heap) }.walk(visitor));
     const CHECK: Option<Check> =
         // SAFETY: `make` boxed the heap, and no operation is in progress.
@@ -475,13 +474,13 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
 
     #[inline(always)]
     unsafe fn allocate(slot: &mut Self::Slot, size: usize, align: usize) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the slot is the caller's, and the size and alignment are valid.
+        // SAFETY: the slot is the heap that `make` boxed, and the size and alignment are valid.
         or_exhausted(unsafe { Self::with(slot, |context| T::allocate(context, size, align)) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, size: usize, align: usize) {
-        // SAFETY: the slot is the caller's, and the block is live with this size and alignment.
+        // SAFETY: the slot is the heap that `make` boxed, and the block is live with this size and alignment.
         unsafe { Self::with(slot, |context| T::deallocate(context, block.as_ptr(), size, align)) }
     }
 
@@ -493,7 +492,7 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
         align: usize,
         new: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the slot is the caller's, and the block is live with this size and alignment.
+        // SAFETY: the slot is the heap that `make` boxed, and the block is live with this size and alignment.
         or_exhausted(unsafe { Self::with(slot, |context| T::reallocate(context, block.as_ptr(), old, align, new)) })
     }
 }
@@ -514,7 +513,7 @@ unsafe impl<T: Target> SharedTarget for Paged<T> {
     }
 
     unsafe fn make(region: *mut u8, bytes: usize, _users: usize) -> Result<Made, String> {
-        // SAFETY: the region is writable and exclusively the heap's until `release`.
+        // SAFETY: the region is writable, page-aligned and exclusively the heap's until `release`.
         unsafe { T::make(region, bytes) }
     }
 

@@ -321,26 +321,26 @@ pub mod faults {
     unsafe impl<const BEGINS: bool> Atomics for Torn<BEGINS> {
         #[track_caller]
         unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe { Loomed::load(cell, order) }
         }
 
         #[track_caller]
         unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe { Loomed::store(cell, value, order) }
         }
 
         #[track_caller]
         unsafe fn modify<W: Word>(cell: *mut W, change: Rmw, operand: W, order: Ordering) -> W {
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe { Loomed::modify(cell, change, operand, order) }
         }
 
         #[track_caller]
         unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
             let marked = if BEGINS { new } else { current };
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe {
                 if marked.widen() & MOVING == 0 {
                     return Loomed::compare_exchange(cell, current, new, order);
@@ -356,17 +356,17 @@ pub mod faults {
         }
     }
 
-    // SAFETY: loom's atomics, except for an intentional fault: a move is never aborted.
+    // SAFETY: an intentional fault, `And` with `!MOVING` changes nothing; otherwise loom's atomics.
     unsafe impl Atomics for NoAbort {
         #[track_caller]
         unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe { Loomed::load(cell, order) }
         }
 
         #[track_caller]
         unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe { Loomed::store(cell, value, order) }
         }
 
@@ -374,13 +374,13 @@ pub mod faults {
         unsafe fn modify<W: Word>(cell: *mut W, change: Rmw, operand: W, order: Ordering) -> W {
             let is_abort = change == Rmw::And && operand.widen() == !MOVING;
             let operand = if is_abort { W::narrow(usize::MAX) } else { operand };
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe { Loomed::modify(cell, change, operand, order) }
         }
 
         #[track_caller]
         unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
-            // SAFETY: the cell is valid, and several threads access it only through `Atomics`.
+            // SAFETY: the caller guarantees a valid cell, which this type accesses only through `Loomed`.
             unsafe { Loomed::compare_exchange(cell, current, new, order) }
         }
     }

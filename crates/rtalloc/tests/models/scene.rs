@@ -379,7 +379,7 @@ unsafe impl Atomics for Loomed {
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
         let (word, order) = access(cell, Step::Load, order);
         let Some(word) = word else {
-            // SAFETY: the cell is valid, and the word is not shared.
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
             return unsafe { cell.read() };
         };
         W::narrow(with_width!(&word.atom, atomic, _narrow => atomic.load(order)))
@@ -389,7 +389,7 @@ unsafe impl Atomics for Loomed {
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
         let (word, order) = access(cell, Step::Store, order);
         let Some(word) = word else {
-            // SAFETY: the cell is valid, and the word is not shared.
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
             return unsafe { cell.write(value) };
         };
         let value = value.widen();
@@ -420,9 +420,9 @@ unsafe impl Atomics for Loomed {
         let (word, order) = access(cell, Step::Modify(change), order);
         let operand = operand.widen();
         let Some(word) = word else {
-            // SAFETY: the cell is valid, and the word is not shared.
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
             let old = unsafe { cell.read() };
-            // SAFETY: the cell is valid, and the word is not shared.
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
             unsafe { cell.write(W::narrow(changed::<W>(old.widen(), change, operand))) };
             return old;
         };
@@ -443,12 +443,12 @@ unsafe impl Atomics for Loomed {
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
         let (word, order) = access(cell, Step::CompareExchange, order);
         let Some(word) = word else {
-            // SAFETY: the cell is valid, and the word is not shared.
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
             let old = unsafe { cell.read() };
             if old != current {
                 return Err(old);
             }
-            // SAFETY: the cell is valid, and the word is not shared.
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
             unsafe { cell.write(new) };
             return Ok(old);
         };

@@ -23,7 +23,7 @@ pub(super) fn methods(papers: &Papers<'_>) -> Markup {
                 "Every experiment is a set of tasks: one allocator in one load with one seed. Each task runs in its \
                  own process, and timed tasks run one after another. Loads come from a seeded generator in integer \
                  arithmetic, so the same program yields the same instructions and bytes on every machine. Published \
-                 figures were transcribed from the papers twice, independently, and the transcriptions compared."
+                 figures were copied from the papers' texts by two readers, and their copies compared."
             }
             p {
                 "More is in rtalloc's repository, version " (version) ". These links work if this report is in its \
