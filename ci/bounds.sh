@@ -2,7 +2,7 @@
 # No bound grew: compares the bounds of our allocators in this build with bounds/x86_64.json. No operation performed
 # exceeds its bound, and every operation has the cost class that its contract states, in heaps of 64 KB to 64 MB.
 # To accept a greater bound: `rtalloc bound ours --static --save bounds/x86_64.json`, in a commit that says why.
-# Needs: an x86-64 Linux machine, python3. Takes: five minutes after the build.
+# Needs: an x86-64 Linux machine, python3. Takes: three minutes after the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
