@@ -99,7 +99,7 @@ impl Analysis {
     #[must_use]
     pub fn holds(&self, subject: &Subject, operation: Operation) -> BTreeMap<String, u64> {
         let file = self.file();
-        let never = correct_calls();
+        let never = calls_without_report();
         let bound = |entry: u64| {
             let graph = Graph::explore(file, &[entry], &never).ok()?;
             // The only loop is the one that waits for the lock.
@@ -139,14 +139,14 @@ impl Analysis {
 
     fn without_loops(&self, subject: &Subject, operation: Operation) -> Option<u64> {
         let entry = self.entry(subject, operation);
-        proved(self.file(), entry, &Facts::default(), &correct_calls()).ok().map(|bound| bound.instructions)
+        proved(self.file(), entry, &Facts::default(), &calls_without_report()).ok().map(|bound| bound.instructions)
     }
 }
 
-/// What a bound of our allocators covers: calls that are not misuse. The function that reports misuse calls the hook of
-/// the user's program, whose code is in no file of ours; a path into it is taken not to return.
+/// What a bound of our allocators covers: calls that report no misuse. The hook belongs to the user's program and cannot
+/// be analysed, so the function that calls it is treated as not returning.
 #[must_use]
-pub fn correct_calls() -> NeverReturns {
+pub fn calls_without_report() -> NeverReturns {
     NeverReturns { names: vec![REPORTS_MISUSE.into()] }
 }
 

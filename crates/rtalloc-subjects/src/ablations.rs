@@ -16,7 +16,7 @@
 //! | `regis2-8` | 45, 82, 39 | 0 B | 8 B | 1,024 B, 1,024 B | -, 158.7 % (blocks up to 512 B) |
 //! | `reaps-8` | 47, 87, 48 | 0 B | 8 B | 2,048 B, 2,048 B | -, 16.7 % (blocks up to 512 B) |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::adapter::ours;

@@ -21,7 +21,7 @@
 //! a bound that is linear in every iteration count is expressed as a [`Formula`]: the cost of one call, and the cost of
 //! each additional iteration.
 
-use super::{Analysis, Unbounded, correct_calls, proved, proved_as_fits};
+use super::{Analysis, Unbounded, calls_without_report, proved, proved_as_fits};
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
@@ -154,7 +154,7 @@ pub fn entry_bounds(
 ) -> Result<Option<EntryBounds>, Unbounded> {
     let file = analysis.file();
     let entry = analysis.entry(subject, operation);
-    let graph = Graph::explore(file, &[entry], &correct_calls())?;
+    let graph = Graph::explore(file, &[entry], &calls_without_report())?;
     let Some(known) = known(file, &pathbound::loops(file, &graph, entry)?) else { return Ok(None) };
     if known.is_empty() {
         return Ok(None);
@@ -165,7 +165,7 @@ pub fn entry_bounds(
             at_most: iterations(known.bound) + u64::from(known.once_more),
         };
         let facts = Facts { loops: known.iter().map(fact).collect(), ..Facts::default() };
-        proved(file, entry, &facts, &correct_calls())
+        proved(file, entry, &facts, &calls_without_report())
     };
     let in_heap = |bytes: usize| {
         let most = |bound| most_iterations(bound, subject, bytes);
@@ -185,7 +185,7 @@ pub fn entry_bounds(
         }
         let facts = Facts { loops, conflicts: rare };
         // A loop within one that is never entered is not a loop any more.
-        let bound = proved_as_fits(file, entry, &facts, &correct_calls(), &mut HashSet::new());
+        let bound = proved_as_fits(file, entry, &facts, &calls_without_report(), &mut HashSet::new());
         bound.ok().map(|bound| bound.instructions)
     };
     let kinds: BTreeSet<LoopBound> = known.iter().map(|known| known.bound).collect();
@@ -225,7 +225,7 @@ impl<'a> ByClass<'a> {
     pub fn new(analysis: &'a Analysis, subject: &'a Subject, operation: Operation) -> Option<Self> {
         let file = analysis.file();
         let entry = analysis.entry(subject, operation);
-        let graph = Graph::explore(file, &[entry], &correct_calls()).ok()?;
+        let graph = Graph::explore(file, &[entry], &calls_without_report()).ok()?;
         let loops = pathbound::loops(file, &graph, entry).ok()?;
         let known = known(file, &loops)?;
         let mut found = Self { analysis, subject, entry, known, moves: None };
@@ -277,7 +277,7 @@ impl<'a> ByClass<'a> {
         let loops: Option<Vec<LoopFact>> = self.known.iter().map(fact).collect();
         let never = |address| Conflict { first: Place::Address(address), second: Place::Address(address) };
         let facts = Facts { loops: loops?, conflicts: avoided.map(never).into_iter().collect() };
-        let bound = proved(self.analysis.file(), self.entry, &facts, &correct_calls());
+        let bound = proved(self.analysis.file(), self.entry, &facts, &calls_without_report());
         bound.ok().map(|bound| bound.instructions)
     }
 }

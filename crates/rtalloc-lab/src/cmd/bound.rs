@@ -103,8 +103,8 @@ pub struct Arguments {
     ])]
     check: Option<PathBuf>,
 
-    /// With --check: exits with 3 where a certificate rests on a fact stated by a user (about a loop, a conflict, a
-    /// function that never returns), beyond the assumptions that METHODOLOGY.md lists.
+    /// With --check: exits with 3 where a certificate rests on a fact stated by a user, by the library's source or by
+    /// this command (about a loop, a conflict, a function that never returns), beyond the assumptions that METHODOLOGY.md lists.
     #[arg(long)]
     strict: bool,
 
@@ -140,7 +140,7 @@ Examples:
   rtalloc bound first-fit --static --loop PLACE=100
                                                        a search of at most 100 blocks
   rtalloc bound tlsf --static --certificate tlsf.json  the proof, for other users
-  rtalloc bound --check tlsf.json --strict             verification, with no assumption beyond the published list
+  rtalloc bound --check tlsf.json                      verification, with all that is assumed
   rtalloc bound --binary ./filter --symbol step --loop filter.c:40=16
                                                        a function of your own program
 

@@ -216,9 +216,7 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
         }
     }
     if bounds().any(|bounded| never_returning(bounded).any(|name| name == REPORTS_MISUSE)) {
-        notes.push(format!(
-            "Misuse is not covered: a bound ends where a call reports misuse to the hook of the program ({REPORTS_MISUSE})."
-        ));
+        notes.push(format!("No bound covers a call that reports misuse to the program's hook ({REPORTS_MISUSE})."));
     }
     notes
 }

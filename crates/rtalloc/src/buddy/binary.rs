@@ -54,7 +54,7 @@
 //! |---|---|---|---|---|---|
 //! | `binary-buddy` | 483, 496, 674 | 0 B | 16 B | 3,968 B, 61,808 B | 66.9 %, 23.0 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::{computed, floor_log2};

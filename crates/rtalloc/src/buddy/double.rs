@@ -46,7 +46,7 @@
 //! |---|---|---|---|---|---|
 //! | `double-buddy` | 616, 1,166, 1,058 | 0 B | 32 B | 4,000 B, 61,856 B | 932.5 %, 1251.4 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use super::binary::{UNIT_BYTES, aligned_log2};

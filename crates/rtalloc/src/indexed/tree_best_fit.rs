@@ -61,7 +61,7 @@
 //! |---|---|---|---|---|---|
 //! | `tree-best-fit` | 268 + 132 per free block, 417 + 172 per free block, 368 + 200 per free block | 4 B | 32 B | 76 B, 76 B | 10.3 %, 22.1 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

@@ -35,7 +35,7 @@
 //! |---|---|---|---|---|---|
 //! | `half-fit` | 49, 121, 60 | 4 B | 16 B | 124 B, 140 B | 36.0 %, 31.5 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

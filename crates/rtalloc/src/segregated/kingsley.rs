@@ -47,7 +47,7 @@
 //! |---|---|---|---|---|---|
 //! | `kingsley` | 52, 63, 29 | 4 B | 16 B | 4,092 B, 4,092 B | 77.3 %, 50.2 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

@@ -43,7 +43,7 @@
 //! |---|---|---|---|---|---|
 //! | `simple-segregated` | 32, 40, 29 | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

@@ -60,7 +60,7 @@
 //! | `tlsf-exact` | 84, 172, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 25.7 % |
 //! | `tlsf-full-validation` | 109, 206, 108 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

@@ -22,7 +22,7 @@
 //! |---|---|---|---|---|---|
 //! | `best-fit` | 49 + 15 per free block, 117 + 15 per free block, 47 | 4 B | 16 B | 60 B, 60 B | 8.8 %, 21.6 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

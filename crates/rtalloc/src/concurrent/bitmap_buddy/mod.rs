@@ -127,7 +127,7 @@
 //! |---|---|---|---|---|---|
 //! | `bitmap-buddy` | 23703, or 79583 + 154 per word (at least 128), 23710, or 79590 + 154 per word (at least 128), 1,686 | 0 B | 64 B | 1,536 B, 18,880 B | 86.4 %, 144.0 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod bounds;

@@ -67,7 +67,7 @@
 //! | `fast-fit` | 69 + 42 per free block, 164 + 78 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 10.0 %, 22.2 % |
 //! | `fast-fit-leftmost` | 56 + 26 per free block, 151 + 62 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 13.2 %, 22.0 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 #[cfg(test)]

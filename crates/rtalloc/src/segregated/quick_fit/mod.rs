@@ -50,7 +50,7 @@
 //! |---|---|---|---|---|---|
 //! | `quick-fit` | 3455 + 12 per page, -, 113 | 0 B | 16 B | 4,096 B, 16,384 B | 980.1 %, 695.0 % |
 //!
-//! Measured 2026-11-23 at 5a6a257 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod verify;
