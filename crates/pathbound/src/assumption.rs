@@ -1,9 +1,10 @@
 //! The assumptions of a bound. The list is closed: anything else that is unknown makes a bound impossible.
 //!
-//! The user's statements (loop facts, conflicts, names given as never returning) are not in this list.
+//! Of the user's statements, loop facts and conflicts are not in this list. Functions stated not to be called are
+//! ([`Assumption::NotCalled`]), but the list does not justify the statement: a certificate shows it as a fact too.
 
 use crate::certificate::Proof;
-use crate::graph::Graph;
+use crate::graph::{Callee, Flow, Graph};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -21,18 +22,21 @@ pub enum Assumption {
     ReturnAddresses,
     /// Imported functions that are known by name never to return do not return.
     NeverReturns,
+    /// A function that a user's statement is about is not called, or does not return.
+    NotCalled,
     /// Exceptions are caught only where the file's unwind tables say so.
     UnwindTables,
 }
 
 impl Assumption {
     /// All assumptions.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Loading,
         Self::Signals,
         Self::CallingConvention,
         Self::ReturnAddresses,
         Self::NeverReturns,
+        Self::NotCalled,
         Self::UnwindTables,
     ];
 
@@ -57,6 +61,7 @@ impl Assumption {
                  addresses"
             }
             Self::NeverReturns => "imported functions that are known by name never to return do not return",
+            Self::NotCalled => "functions that are stated not to be called are not called, or do not return",
             Self::UnwindTables => {
                 "exceptions are caught only where the file's unwind tables say so; no tables are registered at run time"
             }
@@ -68,8 +73,13 @@ impl Assumption {
     pub fn of(graph: &Graph, proof: &Proof) -> BTreeSet<Self> {
         let mut assumed =
             BTreeSet::from([Self::Loading, Self::Signals, Self::CallingConvention, Self::ReturnAddresses]);
-        if !proof.never_returning.is_empty() {
-            assumed.insert(Self::NeverReturns);
+        for at in proof.never_returning.iter().flat_map(|end| &end.calls) {
+            if let Some(
+                Flow::Call(Callee::NeverReturns { stated, .. }) | Flow::Tail(Callee::NeverReturns { stated, .. }),
+            ) = graph.node(at.0).map(|node| &node.flow)
+            {
+                assumed.insert(if *stated { Self::NotCalled } else { Self::NeverReturns });
+            }
         }
         if graph.has_calls() {
             assumed.insert(Self::UnwindTables);

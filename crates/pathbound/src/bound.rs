@@ -48,8 +48,11 @@ pub struct Bound {
     /// If the path has more than a million steps, each function is listed once, after all its callers. The executions
     /// add up to [`instructions`](Self::instructions).
     pub witness: Vec<Step>,
-    /// Calls that never return, whose paths are not bounded: the name of the callee, and the call.
+    /// Calls that never return, whose paths are not bounded: the name of the callee, and the call. Calls that lead to
+    /// [`not_called`](Self::not_called) alone are not listed.
     pub never_returning: Vec<(String, Site)>,
+    /// Functions that a user's statement excludes: the bound does not cover executions that call them.
+    pub not_called: BTreeSet<String>,
     /// The assumptions of the bound besides the facts.
     pub assumptions: BTreeSet<Assumption>,
     /// The proof; [`Certificate::of`](crate::Certificate::of) binds it to a file.
@@ -155,9 +158,10 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
         never_returning: assumed_never_returning(graph, &paths, &cases),
         cases,
     };
-    let (never_returning, assumptions) = (paths.never_returning(image, graph), Assumption::of(graph, &proof));
+    let (never_returning, not_called) = paths.never_returning(image, graph);
+    let assumptions = Assumption::of(graph, &proof);
     proof.assumptions.clone_from(&assumptions);
-    Ok(Bound { entry, instructions, shortest, witness, never_returning, assumptions, proof })
+    Ok(Bound { entry, instructions, shortest, witness, never_returning, not_called, assumptions, proof })
 }
 
 /// Declines if there is an obstacle on the paths.
@@ -215,13 +219,13 @@ fn described(image: &dyn Image, loops: Loops) -> Vec<BoundedLoop> {
     described.collect()
 }
 
-/// The functions known by name never to return on which the cases and the extents of loops rely.
+/// The functions known or stated never to return on which the cases and the extents of loops rely.
 fn assumed_never_returning(graph: &Graph, paths: &Paths, cases: &[Case]) -> Vec<NeverReturning> {
     let mut assumed: BTreeMap<(&str, Option<u64>), BTreeSet<Address>> = BTreeMap::new();
     let passed_by = paths.dead.iter().map(|address| Address(*address));
     for site in cases.iter().flat_map(|case| case.no_return.iter().copied()).chain(passed_by) {
         if let Some(Flow::Call(callee) | Flow::Tail(callee)) = graph.node(site.0).map(|node| &node.flow)
-            && let Callee::NeverReturns { address, name } = callee
+            && let Callee::NeverReturns { address, name, .. } = callee
         {
             assumed.entry((name, *address)).or_default().insert(site);
         }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The version of the format that is written and read.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// A proof about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Proof {
     pub loops: Vec<BoundedLoop>,
     /// Instructions that are assumed never to be executed together.
     pub conflicts: Vec<Exclusion>,
-    /// The functions that are assumed never to return, and where they are called.
+    /// The functions that are assumed never to return or not to be called, and where they are called.
     pub never_returning: Vec<NeverReturning>,
     /// One proof for each way of resolving the conflicts; a single one where there are none.
     pub cases: Vec<Case>,
@@ -82,7 +82,7 @@ pub struct Exclusion {
     pub second: BTreeSet<Address>,
 }
 
-/// A function that is assumed never to return.
+/// A function that is assumed never to return or not to be called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NeverReturning {

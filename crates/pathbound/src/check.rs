@@ -59,7 +59,9 @@ pub struct Checked {
     pub assumptions: BTreeSet<Assumption>,
     /// The functions that are known by name never to return, one line each.
     pub never_returning: Vec<String>,
-    /// The facts that a user stated beyond the list, one line each.
+    /// The functions that a user stated not to be called, by name.
+    pub not_called: BTreeSet<String>,
+    /// The facts that a user stated, one line each; those about functions that are not called too.
     pub facts: Vec<String>,
 }
 
@@ -117,15 +119,16 @@ pub fn check_proof(proof: &Proof, image: &dyn Image) -> Result<Checked, Rejectio
     let code = Code::reached(&reader, proof.entry, &ends);
     code::check_loops(proof, &code).or_else(|(at, reason)| reject(Some(at), reason))?;
     let graph = check_against_graph(proof, image, &code)?;
-    if let Some(missing) = assumed(proof, &code).difference(&proof.assumptions).next() {
+    if let Some(missing) = assumed(proof, &code, &graph).difference(&proof.assumptions).next() {
         return reject(None, format!("it does not list an assumption that it rests on: {}", missing.text()));
     }
     check_cases(proof)?;
     for case in &proof.cases {
         Checker { proof, reader: &reader, case }.check()?;
     }
-    let (never_returning, facts) = stated(proof, &reader, &graph);
-    Ok(Checked { instructions: proof.instructions, assumptions: proof.assumptions.clone(), never_returning, facts })
+    let (never_returning, not_called, facts) = stated(proof, &reader, &graph);
+    let (instructions, assumptions) = (proof.instructions, proof.assumptions.clone());
+    Ok(Checked { instructions, assumptions, never_returning, not_called, facts })
 }
 
 /// Verifies that the second decoder agrees with a graph: on the length of every instruction, on whether and how it
@@ -293,10 +296,12 @@ fn check_names(proof: &Proof, image: &dyn Image) -> Result<(), Rejection> {
 
 /// Checks, on a graph explored anew, that no instruction that is counted or left out has an obstacle.
 fn check_against_graph(proof: &Proof, image: &dyn Image, code: &Code<'_>) -> Result<Graph, Rejection> {
-    let known = NeverReturns::default();
-    let ends = proof.never_returning.iter().map(|end| end.name.as_str());
-    let names = ends.filter(|name| !known.knows(name)).map(|name| NeverReturns::short(name).to_owned()).collect();
-    let graph = Graph::explore(image, &[proof.entry.0], &NeverReturns { names });
+    let stated = || proof.never_returning.iter().filter(|end| !NeverReturns::knows(&end.name));
+    let never = NeverReturns {
+        functions: stated().filter_map(|end| Some(end.address?.0)).collect(),
+        names: stated().map(|end| NeverReturns::short(&end.name).to_owned()).collect(),
+    };
+    let graph = Graph::explore(image, &[proof.entry.0], &never);
     let graph = graph.map_err(|error| rejection(Some(proof.entry), error.to_string()))?;
     for case in &proof.cases {
         // If the code after a call is left out, the call must not escape: it may still lead to a return.
@@ -363,11 +368,12 @@ fn check_cases(proof: &Proof) -> Result<(), Rejection> {
 }
 
 /// The assumptions from the published list that a proof must name.
-fn assumed(proof: &Proof, code: &Code<'_>) -> BTreeSet<Assumption> {
+fn assumed(proof: &Proof, code: &Code<'_>, graph: &Graph) -> BTreeSet<Assumption> {
     let always = [Assumption::Loading, Assumption::Signals, Assumption::CallingConvention, Assumption::ReturnAddresses];
     let mut assumed = BTreeSet::from(always);
-    if !proof.never_returning.is_empty() {
-        assumed.insert(Assumption::NeverReturns);
+    for end in &proof.never_returning {
+        let known = NeverReturns::knows(&end.name) && end.calls.iter().all(|at| ends_in(graph, *at));
+        assumed.insert(if known { Assumption::NeverReturns } else { Assumption::NotCalled });
     }
     if code.has_calls {
         assumed.insert(Assumption::UnwindTables);
@@ -375,8 +381,9 @@ fn assumed(proof: &Proof, code: &Code<'_>) -> BTreeSet<Assumption> {
     assumed
 }
 
-/// The functions that are known by name never to return, and the facts that a user stated, one line each.
-fn stated(proof: &Proof, reader: &Reader<'_>, graph: &Graph) -> (Vec<String>, Vec<String>) {
+/// The functions that are known by name never to return, a line each; the names of those that a user stated not to be
+/// called; and the facts that a user stated, a line each.
+fn stated(proof: &Proof, reader: &Reader<'_>, graph: &Graph) -> (Vec<String>, BTreeSet<String>, Vec<String>) {
     let list = |addresses: &BTreeSet<Address>| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut facts: Vec<String> = Vec::new();
     facts.extend(proof.loops.iter().map(|assumed| {
@@ -390,21 +397,24 @@ fn stated(proof: &Proof, reader: &Reader<'_>, graph: &Graph) -> (Vec<String>, Ve
     facts.extend(proof.conflicts.iter().map(|conflict| {
         format!("no execution has one of {} and one of {}", list(&conflict.first), list(&conflict.second))
     }));
-    let known = NeverReturns::default();
-    let mut never_returning = Vec::new();
+    let (mut never_returning, mut not_called) = (Vec::new(), BTreeSet::new());
     for end in &proof.never_returning {
-        let line =
-            format!("{} never returns and its exceptions are not caught (called at {})", end.name, list(&end.calls));
         // A name proves nothing about a function that this file defines or may define.
         let by_its_code = |address: Address| code::never_returns(reader, address);
         let by_the_graph = end.calls.iter().all(|at| ends_in(graph, *at));
-        if known.knows(&end.name) && end.address.is_none_or(by_its_code) && by_the_graph {
-            never_returning.push(line);
+        let calls = list(&end.calls);
+        if NeverReturns::knows(&end.name) && end.address.is_none_or(by_its_code) && by_the_graph {
+            let name = &end.name;
+            never_returning.push(format!("{name} never returns and its exceptions are not caught (called at {calls})"));
         } else {
-            facts.push(line);
+            let name = NeverReturns::short(&end.name);
+            facts.push(format!(
+                "{name} is not called, or it does not return and its exceptions are not caught (at {calls})"
+            ));
+            not_called.insert(name.to_owned());
         }
     }
-    (never_returning, facts)
+    (never_returning, not_called, facts)
 }
 
 /// Whether a call never returns in a graph, or is not reached there.

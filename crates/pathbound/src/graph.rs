@@ -9,7 +9,7 @@ mod agreement;
 mod explore;
 mod never_returns;
 
-pub use never_returns::NeverReturns;
+pub use never_returns::{Ambiguous, NeverReturns};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,12 +65,14 @@ pub enum Flow {
 pub enum Callee {
     /// The function at this address, which is in the graph.
     Function(u64),
-    /// A function known by name never to return; it is not in the graph.
+    /// A function that never returns; it is not in the graph.
     NeverReturns {
         /// Its address, if it is in the image.
         address: Option<u64>,
         /// Its name.
         name: String,
+        /// Whether this rests on a statement of the user alone.
+        stated: bool,
     },
     /// Unknown.
     Unknown(Obstacle),

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, HashSet};
 #[derive(Debug)]
 pub struct Analysis {
     process: Process,
+    /// The function of the library that reports misuse.
+    reports: NeverReturns,
 }
 
 /// Why an entry point has no bound.
@@ -53,16 +55,26 @@ impl Analysis {
     ///
     /// # Errors
     ///
-    /// [`ImageError`]: the file is gone, or cannot be analysed.
+    /// [`ImageError`]: the file is gone, or cannot be analysed; or several of its functions have the name of the one that
+    /// reports misuse.
     pub fn of_this_program() -> Result<Self, ImageError> {
         let process = Process::current()?;
-        if process.executable().is_none() {
-            return Err(ImageError::Unsuitable {
-                path: "this program".into(),
-                reason: "its file can no longer be read; start it again".into(),
-            });
-        }
-        Ok(Self { process })
+        let unsuitable = |reason| ImageError::Unsuitable { path: "this program".into(), reason };
+        let Some((file, _)) = process.executable() else {
+            return Err(unsuitable("cannot be analysed: its file can no longer be read; start it again".into()));
+        };
+        let mut reports = NeverReturns::default();
+        reports
+            .add(file, REPORTS_MISUSE)
+            .map_err(|ambiguous| unsuitable(format!("cannot be analysed: {ambiguous}")))?;
+        Ok(Self { process, reports })
+    }
+
+    /// What a bound of our allocators covers: calls that report no misuse. The hook belongs to the user's program and
+    /// cannot be analysed, so the function that calls it is stated not to be called.
+    #[must_use]
+    pub fn calls_without_report(&self) -> &NeverReturns {
+        &self.reports
     }
 
     /// The process.
@@ -99,17 +111,17 @@ impl Analysis {
     #[must_use]
     pub fn holds(&self, subject: &Subject, operation: Operation) -> BTreeMap<String, u64> {
         let file = self.file();
-        let never = calls_without_report();
+        let never = self.calls_without_report();
         let bound = |entry: u64| {
-            let graph = Graph::explore(file, &[entry], &never).ok()?;
+            let graph = Graph::explore(file, &[entry], never).ok()?;
             // The only loop is the one that waits for the lock.
             let tried = |one: &BoundableLoop| LoopFact { place: Place::Address(one.place), at_most: 1 };
             let loops = pathbound::loops(file, &graph, entry).ok()?.iter().map(tried).collect();
-            Some(proved(file, entry, &Facts { loops, ..Facts::default() }, &never).ok()?.instructions)
+            Some(proved(file, entry, &Facts { loops, ..Facts::default() }, never).ok()?.instructions)
         };
         let guarded = |one: &'static SharedSubject| Some((one.lock?, one.guards.filter(|it| it.heap == subject.name)?));
         let under: Vec<_> = shared::all().iter().filter_map(guarded).collect();
-        if under.is_empty() || proved(file, self.entry(subject, operation), &Facts::default(), &never).is_err() {
+        if under.is_empty() || proved(file, self.entry(subject, operation), &Facts::default(), never).is_err() {
             return BTreeMap::new();
         }
         let hold = |(lock, guarded): (&str, UnderLock)| {
@@ -139,25 +151,12 @@ impl Analysis {
 
     fn without_loops(&self, subject: &Subject, operation: Operation) -> Option<u64> {
         let entry = self.entry(subject, operation);
-        proved(self.file(), entry, &Facts::default(), &calls_without_report()).ok().map(|bound| bound.instructions)
+        proved(self.file(), entry, &Facts::default(), self.calls_without_report()).ok().map(|bound| bound.instructions)
     }
-}
-
-/// What a bound of our allocators covers: calls that report no misuse. The hook belongs to the user's program and cannot
-/// be analysed, so the function that calls it is treated as not returning.
-#[must_use]
-pub fn calls_without_report() -> NeverReturns {
-    NeverReturns { names: vec![REPORTS_MISUSE.into()] }
 }
 
 /// The function of the library that reports misuse.
 pub const REPORTS_MISUSE: &str = "rtalloc::hook::report";
-
-/// Whether a function is that, or one of the library's that end in it.
-#[must_use]
-pub fn reports_misuse(function: &str) -> bool {
-    function.starts_with("rtalloc::") && (function.ends_with("::report") || function.ends_with("::report_misuse"))
-}
 
 /// Bounds a function of a file, and verifies the proof.
 ///

@@ -1,6 +1,6 @@
 //! The summary of a subject in the catalogue: its contract, its note, and the proved bounds of its code.
 
-use crate::analysis::{Analysis, calls_without_report, loop_bounds, proved};
+use crate::analysis::{Analysis, loop_bounds, proved};
 use crate::observe;
 use crate::probe::reads::{counted_read, read_instructions};
 use crate::result::catalogue::{Blocks, Control, Operation, Summary};
@@ -48,7 +48,7 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
         let bound = match (bound, &formula) {
             (Some(bound), _) => Ok(bound.instructions),
             (None, Some(_)) => Err(None),
-            (None, None) => proved(analysis.file(), entry, &Facts::default(), &calls_without_report())
+            (None, None) => proved(analysis.file(), entry, &Facts::default(), analysis.calls_without_report())
                 .map(|bound| bound.instructions)
                 .map_err(|why| Some(why.brief())),
         };

@@ -7,9 +7,7 @@
 mod evidence;
 mod processes;
 
-use crate::analysis::{
-    self, Analysis, REPORTS_MISUSE, Unbounded, calls_without_report, loop_bounds, proved_as_fits, reports_misuse,
-};
+use crate::analysis::{self, Analysis, Unbounded, loop_bounds, proved_as_fits};
 use crate::observe::{Operation, search};
 use crate::probe::CountError;
 use crate::replay::isolate::Progress;
@@ -113,7 +111,7 @@ pub fn study(
                     }
                 }
                 let entry = analysis.entry(subject, *operation);
-                proved_as_fits(analysis.file(), entry, facts, &calls_without_report(), &mut useful)
+                proved_as_fits(analysis.file(), entry, facts, analysis.calls_without_report(), &mut useful)
             };
             operations.iter().map(answer).collect()
         })
@@ -236,8 +234,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
         depth: step.depth,
         reached: reached.as_ref().map(|reached| reached[position].clone()),
     });
-    let names = bound.never_returning.iter().map(|(name, _)| if reports_misuse(name) { REPORTS_MISUSE } else { name });
-    let names: BTreeSet<String> = names.map(String::from).collect();
+    let names: BTreeSet<String> = bound.never_returning.iter().map(|(name, _)| name.clone()).collect();
     Bounded {
         most: bound.instructions,
         in_largest: None,
@@ -245,6 +242,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
         assumptions: bound.proof.assumptions.clone(),
         facts: assumed(image, bound),
         never_returning: names.into_iter().collect(),
+        not_called: bound.not_called.iter().cloned().collect(),
         path: path.collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! The paths of a graph that return, which a bound covers, and what it leaves out.
 
 use crate::decline::{Decline, Site};
-use crate::graph::{Callee, Flow, Graph, Node, Obstacle};
+use crate::graph::{Callee, Flow, Graph, NeverReturns, Node, Obstacle};
 use crate::image::Image;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,8 +73,9 @@ impl Paths {
         self.points.keys().find_map(|address| Some((*address, graph.obstacle(*address)?)))
     }
 
-    /// Calls of functions that never return, and traps, that branch off these paths.
-    pub fn never_returning(&self, image: &dyn Image, graph: &Graph) -> Vec<(String, Site)> {
+    /// Calls of functions that never return, and traps, that branch off these paths; and, apart, the functions that a
+    /// user states not to be called.
+    pub fn never_returning(&self, image: &dyn Image, graph: &Graph) -> (Vec<(String, Site)>, BTreeSet<String>) {
         let mut seen = BTreeSet::new();
         let mut waiting: Vec<u64> = self.points.keys().flat_map(|address| graph.successors(*address)).collect();
         waiting.extend(self.points.keys().copied());
@@ -83,14 +84,24 @@ impl Paths {
                 waiting.extend(graph.successors(address));
             }
         }
+        let mut not_called = BTreeSet::new();
         let ends = seen.intersection(&self.dead).filter_map(|address| {
             let name = match &graph.node(*address)?.flow {
-                Flow::Call(Callee::NeverReturns { name, .. }) | Flow::Tail(Callee::NeverReturns { name, .. }) => {
+                Flow::Call(Callee::NeverReturns { name, stated, .. })
+                | Flow::Tail(Callee::NeverReturns { name, stated, .. }) => {
+                    if *stated {
+                        not_called.insert(NeverReturns::short(name).to_owned());
+                        return None;
+                    }
                     name.clone()
                 }
                 Flow::Call(Callee::Function(function)) | Flow::Tail(Callee::Function(function))
                     if self.dead.contains(function) =>
                 {
+                    if let Some(stated) = stated_ends(graph, *function) {
+                        not_called.extend(stated);
+                        return None;
+                    }
                     image.symbol(*function).map_or_else(|| format!("{function:#x}"), |symbol| symbol.name)
                 }
                 Flow::Stop => "trap".to_owned(),
@@ -98,7 +109,7 @@ impl Paths {
             };
             Some((name, Site::of(image, *address)))
         });
-        ends.collect()
+        (ends.collect(), not_called)
     }
 
     /// The functions, callees before callers.
@@ -130,6 +141,42 @@ impl Paths {
         let body = self.body(function);
         body.into_iter().filter_map(|address| Some((address, self.points[&address].callee?))).collect()
     }
+}
+
+/// The functions stated not to be called in which every path of a function ends; `None` if one ends otherwise.
+fn stated_ends(graph: &Graph, function: u64) -> Option<BTreeSet<String>> {
+    let (mut before, mut ends): (BTreeMap<u64, Vec<u64>>, _) = (BTreeMap::new(), Vec::new());
+    let (mut seen, mut waiting, mut stated) = (BTreeSet::new(), vec![function], BTreeSet::new());
+    while let Some(address) = waiting.pop() {
+        if !seen.insert(address) {
+            continue;
+        }
+        let node = graph.node(address)?;
+        match &node.flow {
+            Flow::Call(Callee::NeverReturns { name, stated: true, .. })
+            | Flow::Tail(Callee::NeverReturns { name, stated: true, .. }) => {
+                stated.insert(NeverReturns::short(name).to_owned());
+                ends.push(address);
+            }
+            Flow::Call(Callee::NeverReturns { .. } | Callee::Unknown(_))
+            | Flow::Tail(Callee::NeverReturns { .. } | Callee::Unknown(_))
+            | Flow::Stop
+            | Flow::Unknown(_) => return None,
+            _ => {}
+        }
+        for next in graph.successors(address).chain(node.callee()) {
+            before.entry(next).or_default().push(address);
+            waiting.push(next);
+        }
+    }
+    // From everywhere in the function such an end can be reached: there is no endless loop.
+    let mut ending = BTreeSet::new();
+    while let Some(address) = ends.pop() {
+        if ending.insert(address) {
+            ends.extend(before.remove(&address).into_iter().flatten());
+        }
+    }
+    (ending == seen).then_some(stated)
 }
 
 /// All instructions that are reached from an entry, through calls too.

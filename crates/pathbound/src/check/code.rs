@@ -181,8 +181,7 @@ impl<'a> Code<'a> {
 
 /// Whether a function of the image never returns by its code, and by the names of functions in other files.
 pub(super) fn never_returns(reader: &Reader<'_>, function: Address) -> bool {
-    let known = NeverReturns::default();
-    let by_name = |_: Address, target: &Target| matches!(target, Target::External(name) if known.knows(name));
+    let by_name = |_: Address, target: &Target| matches!(target, Target::External(name) if NeverReturns::knows(name));
     !Code::reached(reader, function, &by_name).returns(function)
 }
 

@@ -34,7 +34,7 @@ impl Flow {
                 | (Target::Address(target), Callee::NeverReturns { address: Some(address), .. }) => {
                     target.0 == *address
                 }
-                (Target::External(target), Callee::NeverReturns { address: None, name })
+                (Target::External(target), Callee::NeverReturns { address: None, name, .. })
                 | (Target::External(target), Callee::Unknown(Obstacle::ExternalCall(name))) => target == name,
                 (Target::Computed, Callee::Unknown(Obstacle::IndirectCall | Obstacle::IndirectJump)) => true,
                 _ => false,

@@ -63,6 +63,8 @@ impl Graph {
     }
 }
 
+static NOTHING_STATED: NeverReturns = NeverReturns { functions: BTreeSet::new(), names: BTreeSet::new() };
+
 struct Explorer<'a> {
     image: &'a dyn Image,
     never: &'a NeverReturns,
@@ -234,8 +236,10 @@ impl<'a> Explorer<'a> {
             return Callee::Unknown(Obstacle::ExternalCall(name));
         }
         let symbol = self.image.symbol(address).filter(|symbol| symbol.address == address);
-        if let Some(symbol) = symbol.filter(|symbol| self.never_returns(symbol)) {
-            return Callee::NeverReturns { address: Some(address), name: symbol.name };
+        let known = symbol.as_ref().is_some_and(|symbol| self.is_known_not_to_return(symbol));
+        if known || self.never.functions.contains(&address) {
+            let name = symbol.map_or_else(|| format!("{address:#x}"), |symbol| symbol.name);
+            return Callee::NeverReturns { address: Some(address), name, stated: !known };
         }
         self.function(address);
         Callee::Function(address)
@@ -243,22 +247,25 @@ impl<'a> Explorer<'a> {
 
     /// A function that another file defines, or may define instead of this one.
     fn external(&mut self, name: String) -> Callee {
-        let mut never = self.never.knows(&name);
-        if never && !self.never.is_given(&name) {
+        let mut known = NeverReturns::knows(&name);
+        if known {
             let own: Vec<Symbol> = self.image.find(&name).into_iter().filter(|own| own.linkage_name == name).collect();
             // If nothing is left out, whether this file's own function returns is the question being answered.
-            never = own.is_empty() || self.leaves_out && own.iter().all(|own| !self.code_may_return(own.address));
+            known = own.is_empty() || self.leaves_out && own.iter().all(|own| !self.code_may_return(own.address));
         }
-        if never { Callee::NeverReturns { address: None, name } } else { Callee::Unknown(Obstacle::ExternalCall(name)) }
+        if known || self.never.is_given(&name) {
+            Callee::NeverReturns { address: None, name, stated: !known }
+        } else {
+            Callee::Unknown(Obstacle::ExternalCall(name))
+        }
     }
 
-    /// Whether a function of the image never returns: because the user says so, or because its name and its code agree.
-    fn never_returns(&mut self, symbol: &Symbol) -> bool {
-        self.never.is_given(&symbol.name)
-            || self.leaves_out && self.never.knows(&symbol.name) && !self.code_may_return(symbol.address)
+    /// Whether the name and the code of a function of the image agree that it never returns.
+    fn is_known_not_to_return(&mut self, symbol: &Symbol) -> bool {
+        self.leaves_out && NeverReturns::knows(&symbol.name) && !self.code_may_return(symbol.address)
     }
 
-    /// Whether the code of a function may return, ignoring the names of functions in the image.
+    /// Whether the code of a function may return, ignoring the user's statement and the names of functions in the image.
     fn code_may_return(&mut self, function: u64) -> bool {
         if let Some(known) = self.examined.get(&function) {
             return *known;
@@ -266,7 +273,7 @@ impl<'a> Explorer<'a> {
         let mut explorer = Explorer {
             leaves_out: false,
             finds_escapes: self.finds_escapes,
-            ..Explorer::new(self.image, self.never, self.reader)
+            ..Explorer::new(self.image, &NOTHING_STATED, self.reader)
         };
         explorer.function(function);
         explorer.follow();

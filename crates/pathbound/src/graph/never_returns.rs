@@ -6,12 +6,35 @@
 //! For a function in the image, a name proves nothing: a program may have its own function called `exit` that returns.
 //! Its code is examined, and if it has a path to a return, it is followed like any other. For a function of another
 //! file, the name is an [assumption](crate::Assumption::NeverReturns).
+//!
+//! A user can state of further functions that they are not called or never return
+//! ([`Assumption::NotCalled`](crate::Assumption::NotCalled)). In the image these are addresses, never names: several
+//! functions can have one name.
 
-/// Functions that never return, by name.
+use crate::image::{Image, Symbol};
+use std::collections::BTreeSet;
+
+/// The functions of the user's statement; the built-in names are always known.
 #[derive(Clone, Debug, Default)]
 pub struct NeverReturns {
-    /// Names, demangled and without a Rust hash, in addition to the built-in ones.
-    pub names: Vec<String>,
+    /// Functions of the image.
+    pub functions: BTreeSet<u64>,
+    /// Names of functions of other files.
+    pub names: BTreeSet<String>,
+}
+
+/// A name of a statement that several functions of the image have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is the name of several functions; give one's address:{}", .functions.iter().map(line).collect::<String>())]
+pub struct Ambiguous {
+    /// The name.
+    pub name: String,
+    /// The functions.
+    pub functions: Vec<Symbol>,
+}
+
+fn line(function: &Symbol) -> String {
+    format!("\n  {:#x} {}", function.address, function.linkage_name)
 }
 
 /// Full names from Rust, C and C++.
@@ -64,10 +87,25 @@ const FAMILIES: &[&str] = &[
 ];
 
 impl NeverReturns {
-    /// Whether the user gave this name.
+    /// The statement about the function with this name, demangled or not. A name that the image does not have is that of
+    /// a function of another file; so is one that it has, since the other file's function may take its place.
+    ///
+    /// # Errors
+    ///
+    /// [`Ambiguous`]: several functions of the image have this name.
+    pub fn add(&mut self, image: &dyn Image, name: &str) -> Result<(), Ambiguous> {
+        match image.find(name).as_slice() {
+            [] => {}
+            [one] => drop(self.functions.insert(one.address)),
+            several => return Err(Ambiguous { name: name.to_owned(), functions: several.to_vec() }),
+        }
+        self.names.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Whether the statement is about a function of another file.
     pub(super) fn is_given(&self, name: &str) -> bool {
-        let name = without_hash(name);
-        self.names.iter().any(|known| known == name || known == bare(name))
+        self.names.contains(without_hash(name)) || self.names.contains(Self::short(name))
     }
 
     /// A name without a Rust hash and without a version, as users give it.
@@ -75,11 +113,11 @@ impl NeverReturns {
         bare(without_hash(name))
     }
 
-    /// Whether a function of this name never returns.
+    /// Whether functions of this name are known never to return.
     #[must_use]
-    pub fn knows(&self, name: &str) -> bool {
+    pub fn knows(name: &str) -> bool {
         let short = without_hash(name);
-        NAMES.contains(&bare(short)) || FAMILIES.iter().any(|family| short.starts_with(family)) || self.is_given(name)
+        NAMES.contains(&bare(short)) || FAMILIES.iter().any(|family| short.starts_with(family))
     }
 }
 
@@ -99,7 +137,6 @@ mod tests {
 
     #[test]
     fn panics_and_aborts_are_known_and_similar_names_are_not() {
-        let known = NeverReturns { names: vec!["fatal".into()] };
         for name in [
             "abort",
             "abort@GLIBC_2.2.5",
@@ -107,12 +144,11 @@ mod tests {
             "core::panicking::panic::h0123456789abcdef",
             "core::option::unwrap_failed::h0123456789abcdef",
             "std::__throw_bad_alloc()",
-            "fatal",
         ] {
-            assert!(known.knows(name), "{name}");
+            assert!(NeverReturns::knows(name), "{name}");
         }
-        for name in ["aborted", "core::panicking", "core::option::Option<T>::unwrap", "malloc", "fatality", "longjmp"] {
-            assert!(!known.knows(name), "{name}");
+        for name in ["aborted", "core::panicking", "core::option::Option<T>::unwrap", "malloc", "longjmp"] {
+            assert!(!NeverReturns::knows(name), "{name}");
         }
     }
 }

@@ -815,7 +815,9 @@ fn the_name_of_an_own_function_proves_nothing() {
         Attack::built("gcc", &["-O2", "-fno-builtin", "-fsemantic-interposition", "-Wl,-z,now"], "own.c", source);
     let file = attack.file();
     let f = attack.address("f");
-    let graph = Graph::explore(&file, &[f], &NeverReturns { names: vec!["rust_panic".to_owned()] }).expect("code");
+    let mut stated = NeverReturns::default();
+    stated.add(&file, "rust_panic").expect("one function");
+    let graph = Graph::explore(&file, &[f], &stated).expect("code");
     let believed = bound(&file, &graph, f, &Facts::default()).expect("a bound by the user's word");
     let checked = check(&Certificate::of(&believed, file.provenance()), &file, file.provenance());
     assert!(checked.is_ok_and(|checked| !checked.facts.is_empty() && checked.never_returning.is_empty()));

@@ -21,7 +21,7 @@
 //! a bound that is linear in every iteration count is expressed as a [`Formula`]: the cost of one call, and the cost of
 //! each additional iteration.
 
-use super::{Analysis, Unbounded, calls_without_report, proved, proved_as_fits};
+use super::{Analysis, Unbounded, proved, proved_as_fits};
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
@@ -73,27 +73,47 @@ fn unit(bound: LoopBound) -> String {
 
 /// Whether the bound is independent of the heap's size.
 fn is_fixed(bound: LoopBound) -> bool {
-    matches!(
-        bound,
+    match bound {
         LoopBound::BitmapLevels
-            | LoopBound::Slots
-            | LoopBound::PendingWords
-            | LoopBound::PageGranules { .. }
-            | LoopBound::Fixed(_)
-    )
+        | LoopBound::Slots
+        | LoopBound::PendingWords
+        | LoopBound::PageGranules { .. }
+        | LoopBound::Fixed(_) => true,
+        LoopBound::Splits
+        | LoopBound::Merges
+        | LoopBound::Levels
+        | LoopBound::Visits
+        | LoopBound::BlockNodes
+        | LoopBound::FreeBlocks
+        | LoopBound::Pages
+        | LoopBound::Words
+        | LoopBound::RemoteFrees
+        | LoopBound::PageBlockBytes { .. }
+        | LoopBound::Caller => false,
+    }
 }
 
 /// Whether most calls do not enter such a loop: it runs only if other threads freed blocks of this slot, or if the
 /// first place searched was empty.
 fn is_rare(bound: LoopBound) -> bool {
-    matches!(
-        bound,
+    match bound {
         LoopBound::RemoteFrees
-            | LoopBound::PendingWords
-            | LoopBound::BitmapLevels
-            | LoopBound::Words
-            | LoopBound::Slots
-    )
+        | LoopBound::PendingWords
+        | LoopBound::BitmapLevels
+        | LoopBound::Words
+        | LoopBound::Slots => true,
+        LoopBound::Splits
+        | LoopBound::Merges
+        | LoopBound::Levels
+        | LoopBound::Visits
+        | LoopBound::BlockNodes
+        | LoopBound::FreeBlocks
+        | LoopBound::Pages
+        | LoopBound::PageGranules { .. }
+        | LoopBound::PageBlockBytes { .. }
+        | LoopBound::Caller
+        | LoopBound::Fixed(_) => false,
+    }
 }
 
 /// The largest number of iterations in a heap of `heap_bytes`; `None` if the heap's size gives no useful bound.
@@ -154,7 +174,7 @@ pub fn entry_bounds(
 ) -> Result<Option<EntryBounds>, Unbounded> {
     let file = analysis.file();
     let entry = analysis.entry(subject, operation);
-    let graph = Graph::explore(file, &[entry], &calls_without_report())?;
+    let graph = Graph::explore(file, &[entry], analysis.calls_without_report())?;
     let Some(known) = known(file, &pathbound::loops(file, &graph, entry)?) else { return Ok(None) };
     if known.is_empty() {
         return Ok(None);
@@ -165,7 +185,7 @@ pub fn entry_bounds(
             at_most: iterations(known.bound) + u64::from(known.once_more),
         };
         let facts = Facts { loops: known.iter().map(fact).collect(), ..Facts::default() };
-        proved(file, entry, &facts, &calls_without_report())
+        proved(file, entry, &facts, analysis.calls_without_report())
     };
     let in_heap = |bytes: usize| {
         let most = |bound| most_iterations(bound, subject, bytes);
@@ -185,7 +205,7 @@ pub fn entry_bounds(
         }
         let facts = Facts { loops, conflicts: rare };
         // A loop within one that is never entered is not a loop any more.
-        let bound = proved_as_fits(file, entry, &facts, &calls_without_report(), &mut HashSet::new());
+        let bound = proved_as_fits(file, entry, &facts, analysis.calls_without_report(), &mut HashSet::new());
         bound.ok().map(|bound| bound.instructions)
     };
     let kinds: BTreeSet<LoopBound> = known.iter().map(|known| known.bound).collect();
@@ -225,7 +245,7 @@ impl<'a> ByClass<'a> {
     pub fn new(analysis: &'a Analysis, subject: &'a Subject, operation: Operation) -> Option<Self> {
         let file = analysis.file();
         let entry = analysis.entry(subject, operation);
-        let graph = Graph::explore(file, &[entry], &calls_without_report()).ok()?;
+        let graph = Graph::explore(file, &[entry], analysis.calls_without_report()).ok()?;
         let loops = pathbound::loops(file, &graph, entry).ok()?;
         let known = known(file, &loops)?;
         let mut found = Self { analysis, subject, entry, known, moves: None };
@@ -277,7 +297,7 @@ impl<'a> ByClass<'a> {
         let loops: Option<Vec<LoopFact>> = self.known.iter().map(fact).collect();
         let never = |address| Conflict { first: Place::Address(address), second: Place::Address(address) };
         let facts = Facts { loops: loops?, conflicts: avoided.map(never).into_iter().collect() };
-        let bound = proved(self.analysis.file(), self.entry, &facts, &calls_without_report());
+        let bound = proved(self.analysis.file(), self.entry, &facts, self.analysis.calls_without_report());
         bound.ok().map(|bound| bound.instructions)
     }
 }

@@ -104,7 +104,7 @@ pub struct Arguments {
     check: Option<PathBuf>,
 
     /// With --check: exits with 3 where a certificate rests on a fact stated by a user, by the library's source or by
-    /// this command (about a loop, a conflict, a function that never returns), beyond the assumptions that METHODOLOGY.md lists.
+    /// this command (about a loop, a conflict, a function that is not called), beyond what METHODOLOGY.md assumes.
     #[arg(long)]
     strict: bool,
 
@@ -116,7 +116,9 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "binary")]
     symbol: Vec<String>,
 
-    /// Assumes that functions of this name never return, besides the known ones (abort, panics, ...). For --binary.
+    /// Assumes that this function is not called, or never returns; abort, panics and others are known. Its name, mangled
+    /// or not, or its address (0x...). For --binary. With rtalloc::hook::report, a bound of our allocators covers the
+    /// calls that report no misuse.
     #[arg(long, value_name = "NAME", requires = "binary")]
     never_returns: Vec<String>,
 
@@ -299,8 +301,8 @@ fn compare(
 
 fn baseline(path: &Path) -> anyhow::Result<Baseline> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a file of bounds; write one with --save", path.display()))
+    document::read(Schema::BASELINE, &text)
+        .with_context(|| format!("{} is not a file of bounds that can be read; write one with --save", path.display()))
 }
 
 /// Bounds functions of a user's file.
@@ -311,7 +313,13 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     files.reads("--binary", path)?;
     let json = files.output("--json", arguments.json.as_deref())?;
     let certificate = files.output("--certificate", arguments.certificate.as_deref())?;
-    let never = NeverReturns { names: arguments.never_returns.clone() };
+    let mut never = NeverReturns::default();
+    for name in &arguments.never_returns {
+        match name.strip_prefix("0x") {
+            Some(_) => drop(never.functions.insert(entry(&file, name).context("--never-returns")?)),
+            None => never.add(&file, name).context("--never-returns")?,
+        }
+    }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut bounds = Vec::new();
     let mut answers = Vec::new();
@@ -373,7 +381,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
     let opened = binary.map(ElfFile::open).transpose()?;
     let Some(file) = opened.as_ref().or(this_program.as_ref().map(Analysis::file)) else { unreachable!("one of both") };
     let mut text = String::new();
-    let (mut assumed, mut stated) = (BTreeSet::new(), 0);
+    let (mut assumed, mut not_called, mut stated) = (BTreeSet::new(), BTreeSet::new(), 0);
     for value in list {
         let certificate = Certificate::from_json(&value.to_string()).with_context(|| path.display().to_string())?;
         let entry = certificate.proof.entry;
@@ -390,15 +398,16 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
             let _ = writeln!(text, "  if {line}");
         }
         assumed.extend(checked.assumptions);
+        not_called.extend(checked.not_called);
     }
     let columns = Look::of_stdout().columns.min(120);
-    let assumptions = present::bounds::assumptions(assumed).unwrap_or_default();
+    let assumptions =
+        present::bounds::assumptions(assumed, not_called.iter().map(String::as_str).collect()).unwrap_or_default();
     let beyond = match stated {
         0 => "Nothing beyond the published list is assumed.".into(),
-        facts => format!(
-            "Assumed beyond these, as stated by a user or by the library's source: {}.",
-            counted(facts as u64, "fact")
-        ),
+        facts => {
+            format!("Stated by a user or by the library's source, and not verified: {}.", counted(facts as u64, "fact"))
+        }
     };
     for line in [assumptions, beyond] {
         let _ = writeln!(text, "{}", wrapped(&line, columns, 0));

@@ -2,7 +2,6 @@
 
 use super::table::Look;
 use super::verdict::wrapped;
-use crate::analysis::REPORTS_MISUSE;
 use crate::number;
 use crate::result::bounds::{
     Answer, Bounded, Explored, OperationBounds, PathStep, Reached, SizeClasses, Study, SubjectBounds, Term,
@@ -183,7 +182,8 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
             Answer::Declined { .. } => None,
         })
     };
-    notes.extend(assumptions(bounds().flat_map(|bounded| &bounded.assumptions).copied().collect()));
+    let not_called: BTreeSet<&str> = bounds().flat_map(|bounded| &bounded.not_called).map(String::as_str).collect();
+    notes.extend(assumptions(bounds().flat_map(|bounded| &bounded.assumptions).copied().collect(), not_called));
     for (subject, operation) in operations(study) {
         let Answer::Bounded(bounded) = &operation.answer else { continue };
         let name = format!("{} {}", subject.subject, operation.operation);
@@ -207,29 +207,26 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
             let holds: Vec<String> = operation.holds.iter().map(|(lock, most)| format!("{lock} {most}")).collect();
             notes.push(format!("{name} under a lock, with this bound on the lock hold time: {}.", holds.join(", ")));
         }
-        let others: Vec<&str> = never_returning(bounded).filter(|name| *name != REPORTS_MISUSE).collect();
-        if !others.is_empty() {
+        if !bounded.never_returning.is_empty() {
             notes.push(format!(
                 "{name} may call a function that never returns: {}. No bound includes the instructions executed then.",
-                others.join(", ")
+                bounded.never_returning.join(", ")
             ));
         }
-    }
-    if bounds().any(|bounded| never_returning(bounded).any(|name| name == REPORTS_MISUSE)) {
-        notes.push(format!("No bound covers a call that reports misuse to the program's hook ({REPORTS_MISUSE})."));
     }
     notes
 }
 
-/// The functions that a bound assumes not to return.
-fn never_returning(bounded: &Bounded) -> impl Iterator<Item = &str> {
-    bounded.never_returning.iter().map(String::as_str)
-}
-
-/// The assumptions of the bounds, in one sentence; `None` if there are no bounds.
+/// The assumptions of the bounds, in one sentence, with the functions stated not to be called; `None` if there are no
+/// bounds.
 #[must_use]
-pub fn assumptions(assumed: BTreeSet<Assumption>) -> Option<String> {
-    let texts: Vec<&str> = assumed.into_iter().map(Assumption::text).collect();
+pub fn assumptions(assumed: BTreeSet<Assumption>, not_called: BTreeSet<&str>) -> Option<String> {
+    let names = not_called.into_iter().collect::<Vec<_>>().join(", ");
+    let text = |one: Assumption| match one {
+        Assumption::NotCalled => format!("{} ({names})", one.text()),
+        _ => one.text().to_string(),
+    };
+    let texts: Vec<String> = assumed.into_iter().map(text).collect();
     (!texts.is_empty()).then(|| format!("Assumed (METHODOLOGY.md): {}.", texts.join("; ")))
 }
 
@@ -356,6 +353,7 @@ mod tests {
             assumptions: Assumption::ALL.into(),
             facts: vec!["src/list.rs:7 is executed at most 3 times each time its loop is entered".into()],
             never_returning: vec!["abort".into()],
+            not_called: vec!["hook".into()],
             in_largest: None,
             path,
         };
@@ -405,7 +403,8 @@ mod tests {
             "SHA-256 of the binary 5a",
             "at most 3 times",
             "Assumed (METHODOLOGY.md): the file is loaded unchanged",
-            "never returns: abort",
+            "never returns: abort.",
+            "or do not return (hook);",
             "--explain",
             "bound on the lock hold time: spin 9",
         ] {

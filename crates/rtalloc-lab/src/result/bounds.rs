@@ -179,6 +179,8 @@ pub struct Bounded {
     pub facts: Vec<String>,
     /// Functions that never return and may be called: panics and aborts.
     pub never_returning: Vec<String>,
+    /// Functions that are stated not to be called: the bound does not cover calls that reach them.
+    pub not_called: Vec<String>,
     /// The longest path.
     pub path: Vec<PathStep>,
 }
@@ -290,7 +292,7 @@ impl Baseline {
                         enter(format!("{}, at once", operation.operation), at_once);
                     }
                     if formula.at_least > Formula::USUALLY_AT_LEAST {
-                        enter(format!("{}, turns at least", operation.operation), formula.at_least);
+                        enter(format!("{}, iterations at least", operation.operation), formula.at_least);
                     }
                     for term in &formula.terms {
                         enter(format!("{}, per {}", operation.operation, term.unit), term.instructions);

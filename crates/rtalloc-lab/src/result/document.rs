@@ -1,6 +1,7 @@
 //! The JSON documents that the command writes: the field `schema` of each identifies its type and version.
 
-use serde::Serialize;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Serialize};
 
 /// The type of a document. The version is incremented when a field is renamed, removed, or changes its meaning or type;
 /// fields may be added.
@@ -31,9 +32,9 @@ schemas! {
     /// `rtalloc compare`.
     COMPARE = ("rtalloc-compare", 3);
     /// `rtalloc bound --json`.
-    BOUND = ("rtalloc-bound", 2);
+    BOUND = ("rtalloc-bound", 3);
     /// `rtalloc bound --save`.
-    BASELINE = ("rtalloc-bound-save", 1);
+    BASELINE = ("rtalloc-bound-save", 2);
     /// `rtalloc allocators`.
     ALLOCATORS = ("rtalloc-allocators", 2);
     /// `rtalloc costs`.
@@ -92,7 +93,32 @@ pub fn compact(schema: Schema, content: &impl Serialize) -> serde_json::Result<S
     Ok(serde_json::to_string(&Document { schema, content })? + "\n")
 }
 
-/// The same for content that is already the text of a non-empty JSON object.
+/// Reads a document of this schema.
+///
+/// # Errors
+///
+/// If the text is not such a document, or one of another version.
+pub fn read<T: DeserializeOwned>(schema: Schema, text: &str) -> serde_json::Result<T> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema: Named,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+        version: u32,
+    }
+    let Named { name, version } = serde_json::from_str::<Versioned>(text)?.schema;
+    if (name.as_str(), version) != (schema.name, schema.version) {
+        return Err(serde_json::Error::custom(format!(
+            "it is {name} version {version}; this rtalloc reads {} version {}",
+            schema.name, schema.version
+        )));
+    }
+    serde_json::from_str(text)
+}
+
+/// As [`compact`], for content that is already the text of a non-empty JSON object.
 ///
 /// # Errors
 ///

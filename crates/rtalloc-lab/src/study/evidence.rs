@@ -153,6 +153,7 @@ mod tests {
             shortest: 1,
             witness,
             never_returning: Vec::new(),
+            not_called: BTreeSet::new(),
             assumptions: BTreeSet::new(),
             proof,
         }

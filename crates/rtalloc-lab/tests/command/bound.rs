@@ -7,6 +7,7 @@
 use super::{rtalloc, text};
 use assert_cmd::Command;
 use rtalloc_lab::result::bounds::{Answer, Baseline, Bounded, Study};
+use rtalloc_lab::result::document::{self, Schema};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -123,6 +124,71 @@ hidden:
     ret
     .size hidden, .-hidden
     .section .note.GNU-stack,"",@progbits
+"#;
+
+/// Functions that report misuse, and a user's functions with similar names.
+const MISUSE: &str = r#"
+    .text
+    .type _ZN7rtalloc4hook6report17h0123456789abcdefE, @function
+_ZN7rtalloc4hook6report17h0123456789abcdefE:
+    jmp *%rdi
+    .size _ZN7rtalloc4hook6report17h0123456789abcdefE, .-_ZN7rtalloc4hook6report17h0123456789abcdefE
+
+    .type _ZN7rtalloc4heap13report_misuse17h0123456789abcdefE, @function
+_ZN7rtalloc4heap13report_misuse17h0123456789abcdefE:
+    nop
+    jmp _ZN7rtalloc4hook6report17h0123456789abcdefE
+    .size _ZN7rtalloc4heap13report_misuse17h0123456789abcdefE, .-_ZN7rtalloc4heap13report_misuse17h0123456789abcdefE
+
+    .type _ZN7mycrate7rtalloc4hook6report17h0123456789abcdefE, @function
+_ZN7mycrate7rtalloc4hook6report17h0123456789abcdefE:
+    nop
+    nop
+    ret
+    .size _ZN7mycrate7rtalloc4hook6report17h0123456789abcdefE, .-_ZN7mycrate7rtalloc4hook6report17h0123456789abcdefE
+
+    .type _ZN7rtalloc4heap6report17h0123456789abcdefE, @function
+_ZN7rtalloc4heap6report17h0123456789abcdefE:
+    jmp _ZN7rtalloc4heap6report17h0123456789abcdefE
+    .size _ZN7rtalloc4heap6report17h0123456789abcdefE, .-_ZN7rtalloc4heap6report17h0123456789abcdefE
+
+    .globl misused
+    .type misused, @function
+misused:
+    test %edi, %edi
+    jz 1f
+    jmp _ZN7rtalloc4heap13report_misuse17h0123456789abcdefE
+1:  ret
+    .size misused, .-misused
+
+    .globl similar
+    .type similar, @function
+similar:
+    test %edi, %edi
+    jz 1f
+    jmp _ZN7mycrate7rtalloc4hook6report17h0123456789abcdefE
+1:  ret
+    .size similar, .-similar
+
+    .globl aborts
+    .type aborts, @function
+aborts:
+    test %edi, %edi
+    jz 1f
+    push %rax
+    call _ZN7rtalloc4heap6report17h0123456789abcdefE
+1:  ret
+    .size aborts, .-aborts
+    .section .note.GNU-stack,"",@progbits
+"#;
+
+/// The function that reports misuse in another version of the library.
+const SECOND: &str = r#"
+    .text
+    .type _ZN7rtalloc4hook6report17hfedcba9876543210E, @function
+_ZN7rtalloc4hook6report17hfedcba9876543210E:
+    jmp *%rdi
+    .size _ZN7rtalloc4hook6report17hfedcba9876543210E, .-_ZN7rtalloc4hook6report17hfedcba9876543210E
 "#;
 
 /// A function that no other file sees.
@@ -342,7 +408,11 @@ fn a_function_of_a_file_has_the_bound_that_its_code_has() {
 
     let guard = bounded(&answer(folder.function("guard").args(["--never-returns", "fatal", "--json", "-"])));
     assert_eq!((guard.fewest, guard.most), (3, 3));
-    assert!(guard.never_returning.iter().any(|name| name.contains("fatal")), "{:?}", guard.never_returning);
+    assert_eq!((guard.not_called, guard.never_returning), (vec!["fatal".to_string()], vec![]));
+    assert!(!guard.assumptions.contains(&pathbound::Assumption::NeverReturns), "{:?}", guard.assumptions);
+    let table = answer(folder.function("guard").args(["--never-returns", "fatal"]));
+    assert_eq!(table.matches("fatal").count(), 1, "{table}");
+    assert_has(&table, &["functions that are stated not to be called are not called, or do not return (fatal)"]);
     assert_eq!(bounded(&answer(folder.function("hidden").args(["--json", "-"]))).most, 2);
 }
 
@@ -444,16 +514,47 @@ fn a_strict_check_accepts_no_fact_beyond_the_published_assumptions() {
     for arguments in stated {
         let (strict, verdict) = status(arguments);
         assert_eq!(strict, Some(3), "{verdict}");
-        assert_has(
-            &verdict,
-            &["Assumed beyond these, as stated by a user or by the library's source: 1 fact.", "  if "],
-        );
+        assert_has(&verdict, &["Stated by a user or by the library's source, and not verified: 1 fact.", "  if "]);
     }
     // Rejected is rejected.
     let (_, mut certificates) = folder.certified();
     certificates[0]["proof"]["instructions"] = json!(1);
     folder.checked(&certificates).arg("--strict").assert().code(1);
     assert_has(&refusal(bound().args(["--strict", "--static", "tlsf"])), &["--strict requires --check"]);
+}
+
+/// A function is excluded by its address: another one whose name resembles it is counted.
+#[test]
+fn only_the_function_that_is_named_is_excluded() {
+    let folder = Folder::new();
+    std::fs::write(folder.path("misuse.s"), MISUSE).expect("written");
+    folder.compile(&["-shared", "-nostdlib", "-o", "misuse.so", "misuse.s"]);
+    let ask = |names: &[&str], symbol: &str| {
+        let mut command = bound();
+        command.current_dir(&folder.folder).args(["--binary", "misuse.so", "--symbol", symbol]);
+        for name in names {
+            command.args(["--never-returns", name]);
+        }
+        command
+    };
+    let of = |names: &[&str], symbol: &str| bounded(&answer(ask(names, symbol).args(["--json", "-"])));
+    let report = ["rtalloc::hook::report"];
+    let misused = of(&report, "misused");
+    assert_eq!((misused.most, misused.never_returning, misused.not_called), (3, vec![], vec![report[0].into()]));
+    let similar = of(&report, "similar");
+    assert_eq!((similar.most, similar.not_called), (2 + 1 + 3, vec![]), "the user's function returns");
+    let aborts = of(&report, "aborts");
+    assert_eq!((aborts.never_returning, aborts.not_called), (vec!["rtalloc::heap::report".into()], vec![]));
+
+    // Two versions of the library in one file.
+    let both = format!("{MISUSE}\n{SECOND}");
+    std::fs::write(folder.path("misuse.s"), both).expect("written");
+    folder.compile(&["-shared", "-nostdlib", "-o", "misuse.so", "misuse.s"]);
+    let refused = refusal(&mut ask(&report, "misused"));
+    assert_has(&refused, &["--never-returns", "is the name of several functions; give one's address: 0x"]);
+    let line = refused.lines().find(|line| line.contains("17h0123456789abcdefE")).expect("the first version");
+    let first = of(&[line.split_whitespace().next().expect("an address")], "misused");
+    assert_eq!((first.most, first.not_called), (3, vec![report[0].into()]));
 }
 
 /// What a fact about a loop means is said in the same words wherever it is said.
@@ -535,8 +636,8 @@ fn what_is_no_list_of_certificates_is_refused() {
         assert_has(&refusal(bound().arg("--check").arg(&file)), &["wrong.json", complaint]);
     }
     let mut newer = sound.clone();
-    newer[0]["format"] = json!(3);
-    assert_has(&refusal(&mut folder.checked(&newer)), &["format 3"]);
+    newer[0]["format"] = json!(99);
+    assert_has(&refusal(&mut folder.checked(&newer)), &["format 99"]);
     let mut unknown = sound;
     unknown[0]["proof"]["comment"] = json!("trust me");
     assert_has(&refusal(&mut folder.checked(&unknown)), &["comment"]);
@@ -608,7 +709,7 @@ fn bounds_that_grew_or_are_gone_are_named() {
     let against = |change: &dyn Fn(&mut Baseline)| {
         let mut changed = saved.clone();
         change(&mut changed);
-        std::fs::write(&file, serde_json::to_string(&changed).expect("JSON")).expect("written");
+        std::fs::write(&file, document::pretty(Schema::BASELINE, &changed).expect("JSON")).expect("written");
         let mut command = bound();
         command.args(asked).arg("--against").arg(&file);
         command
@@ -630,7 +731,11 @@ fn bounds_that_grew_or_are_gone_are_named() {
     assert_has(&refusal(bound().args(asked).args(["--against", "nowhere.json"])), &["--against", "nowhere.json"]);
     std::fs::write(&file, "{\"bounds\": {").expect("written");
     let cut = refusal(bound().args(asked).arg("--against").arg(&file));
-    assert_has(&cut, &["bounds.json is not a file of bounds; write one with --save"]);
+    assert_has(&cut, &["bounds.json is not a file of bounds that can be read; write one with --save"]);
+    let old = Schema { version: 1, ..Schema::BASELINE };
+    std::fs::write(&file, document::pretty(old, &saved).expect("JSON")).expect("written");
+    let old = refusal(bound().args(asked).arg("--against").arg(&file));
+    assert_has(&old, &["write one with --save: it is rtalloc-bound-save version 1; this rtalloc reads"]);
 }
 
 #[test]

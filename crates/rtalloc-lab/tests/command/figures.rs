@@ -19,6 +19,7 @@ use rtalloc_lab::replay::isolate::Board;
 use rtalloc_lab::replay::processor::Budget;
 use rtalloc_lab::replay::settings::automatic_heap_bytes;
 use rtalloc_lab::result::bounds::Baseline;
+use rtalloc_lab::result::document::{self, Schema};
 use rtalloc_lab::result::schema::{Origin, Outcome};
 use rtalloc_lab::result::version;
 use rtalloc_lab::trace::{Reader, Writer, at_most};
@@ -74,7 +75,7 @@ fn the_tables_in_the_documentation_are_what_the_laboratory_finds() {
         }
     }
     assert!(stale.is_empty(), "run it again with UPDATE_FIGURES=1:\n{}", stale.join("\n"));
-    // A heap of handles has its figures by size class, and `rtalloc bound` tells those.
+    // A heap of handles has its figures by size class, which `rtalloc bound` prints.
     let has_addresses = |subject: &&Subject| subject.entries.handles.is_none();
     let ours = rtalloc_subjects::all().iter().filter(|subject| subject.origin == Origin::Ours).filter(has_addresses);
     for subject in ours {
@@ -138,7 +139,7 @@ impl Laboratory {
     fn new(root: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let text = std::fs::read_to_string(root.join("bounds/x86_64.json")).expect("the bounds that are committed");
-        let bounds = serde_json::from_str(&text).expect("bounds");
+        let bounds = document::read(Schema::BASELINE, &text).expect("bounds");
         let p3 = folder.path().join("p3.rtrace");
         Model::parse("p3 --mallocs 50000").expect("a model").write_to(1, &p3).expect("a trace");
         let traces = [p3, root.join("traces/lua-entities.rtrace")];
@@ -162,7 +163,7 @@ impl Laboratory {
             let at_once = of(&format!("{operation}, at once")).map_or_else(String::new, |most| format!("{most}, or "));
             match of(&format!("{operation}, base")) {
                 Some(base) if !terms.is_empty() => {
-                    let at_least = of(&format!("{operation}, turns at least"));
+                    let at_least = of(&format!("{operation}, iterations at least"));
                     let at_least = at_least.map_or_else(String::new, |least| format!(" (at least {least})"));
                     format!("{at_once}{base}{terms}{at_least}")
                 }
