@@ -69,6 +69,16 @@ impl Traced {
         self.child.id().cast_signed()
     }
 
+    /// The clock of its processor time.
+    pub fn clock(&self) -> Result<libc::clockid_t> {
+        let mut clock = 0;
+        // SAFETY: `clock` is a local variable, valid for writes.
+        match unsafe { libc::clock_getcpuclockid(self.id(), &raw mut clock) } {
+            0 => Ok(clock),
+            error => Err(Error::from_raw_os_error(error)),
+        }
+    }
+
     fn request(&self, request: libc::c_uint, data: usize) -> Result<()> {
         // SAFETY: these requests ignore the address and take a number as data; `id` is a child of this process.
         match unsafe { libc::ptrace(request, self.id(), null_mut::<c_void>(), data as *mut c_void) } {
