@@ -12,12 +12,7 @@ export SOURCE=$PWD CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 version=0.5.4
 
 for tool in python3 cc c++ make pkg-config cmake; do
-    if ! command -v "$tool" >/dev/null; then
-        [ "$(id -u)" = 0 ] || { echo "install $tool, then run this again" >&2; exit 1; }
-        apt-get update -qq
-        apt-get install -y -qq python3 gcc g++ make pkg-config cmake >/dev/null
-        break
-    fi
+    command -v "$tool" >/dev/null || { ci/install.sh python3 gcc g++ make pkg-config cmake; break; }
 done
 
 tools=$CARGO_TARGET_DIR/tools

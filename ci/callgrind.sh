@@ -12,17 +12,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
-    echo "NOT RUN: the counter counts x86-64 code"
-    exit 0
+    echo "NOT RUN: the counter counts x86-64 code" >&2
+    exit 77
 fi
-if ! command -v valgrind >/dev/null; then
-    if [ "$(id -u)" != 0 ]; then
-        echo "missing: valgrind; install it, or run this as root" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind libc6-dbg >/dev/null
-fi
+command -v valgrind >/dev/null || ci/install.sh valgrind libc6-dbg
 
 # Built as in the tests, which have built it already.
 cargo test --quiet --workspace --no-run

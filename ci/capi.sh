@@ -6,12 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in gcc make pkg-config cmake; do
-    if ! command -v "$tool" >/dev/null; then
-        [ "$(id -u)" = 0 ] || { echo "install gcc, make, pkg-config and cmake, then run this again" >&2; exit 1; }
-        apt-get update -qq
-        apt-get install -y -qq gcc make pkg-config cmake >/dev/null
-        break
-    fi
+    command -v "$tool" >/dev/null || { ci/install.sh gcc make pkg-config cmake; break; }
 done
 
 crate=crates/rtalloc-capi

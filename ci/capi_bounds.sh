@@ -2,13 +2,13 @@
 # The bounds that rt_X_bound returns are those proved from the machine code of librtalloc.so and librtalloc.a, and unknown (0) for any
 # other code; with --update the table is regenerated (crates/rtalloc-capi/src/bound/x86_64.rs).
 # The misuse hook belongs to the program: the proof assumes that a call reports no misuse.
-# Needs: an x86-64 Linux machine, gcc, python3, a release build of the laboratory (or its path in RTALLOC); uses lld and gold if installed.
-# Takes: two minutes after that.
+# Needs: an x86-64 Linux machine, gcc, python3, a release build of the laboratory (or its path in RTALLOC); installs Debian's lld
+# if run as root. Takes: two minutes after that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
-    echo "NOT RUN: the bounds are those of x86-64 code"
-    exit 0
+    echo "NOT RUN: the bounds are those of x86-64 code" >&2
+    exit 77
 fi
 # The build that is shipped, whatever the settings of the machine.
 export CARGO_INCREMENTAL=0
@@ -79,9 +79,11 @@ build() {
 }
 # Programs have the bounds regardless of how they link the library.
 ways=("" "-static" "-no-pie" "-Wl,--gc-sections" "-O2 -fcf-protection -Wl,-z,ibtplt" "-Wl,--emit-relocs")
-! command -v ld.gold >/dev/null || ways+=("-fuse-ld=gold -Wl,--gc-sections -Wl,--icf=all")
-! command -v ld.lld >/dev/null || ways+=("-fuse-ld=lld" "-fuse-ld=lld -no-pie" "-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all")
-! command -v mold >/dev/null || ways+=("-fuse-ld=mold -Wl,--icf=all")
+for linker in ld.gold ld.lld; do
+    command -v $linker >/dev/null || ci/install.sh binutils lld
+done
+ways+=("-fuse-ld=gold -Wl,--gc-sections -Wl,--icf=all")
+ways+=("-fuse-ld=lld" "-fuse-ld=lld -no-pie" "-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all")
 for way in "${ways[@]}"; do
     # shellcheck disable=SC2086 # options
     build "$target/c/librtalloc_c.a" $way

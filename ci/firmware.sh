@@ -1,20 +1,13 @@
 #!/usr/bin/env bash
 # Runs the example firmware on an emulated Cortex-M4: collections in heaps that the main program and an interrupt
-# handler share. Skips, with a message, where the target is unavailable.
+# handler share.
 # Needs: rustup (adds the target thumbv7em-none-eabihf) and Debian's qemu-system-arm (installed if run as root).
 # Takes: half a minute once these are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=thumbv7em-none-eabihf
-if ! rustup target list --installed 2>/dev/null | grep -qx "$target" && ! rustup target add "$target" >/dev/null 2>&1; then
-    echo "NOT RUN: rustup cannot add the target $target here"
-    exit 0
-fi
-if ! command -v qemu-system-arm >/dev/null; then
-    [ "$(id -u)" = 0 ] || { echo "install qemu-system-arm, then run this again" >&2; exit 1; }
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends qemu-system-arm >/dev/null
-fi
+ci/target.sh "$target"
+command -v qemu-system-arm >/dev/null || ci/install.sh qemu-system-arm
 
 out=${CARGO_TARGET_DIR:-$(pwd)/target}/firmware
 cargo build --release --manifest-path examples/rust/firmware/Cargo.toml --target "$target" --target-dir "$out"

@@ -6,18 +6,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
-    echo "NOT RUN: the table has the sizes of x86-64 code"
-    exit 0
+    echo "NOT RUN: the table has the sizes of x86-64 code" >&2
+    exit 77
 fi
 export CARGO_INCREMENTAL=0
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 target=${CARGO_TARGET_DIR:-target}
 bare=thumbv7em-none-eabihf
 linker=$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld
-rustup target list --installed 2>/dev/null | grep -qx "$bare" || rustup target add "$bare" >/dev/null 2>&1 || {
-    echo "no target $bare: install rustup, then run this again" >&2
-    exit 1
-}
+ci/target.sh "$bare"
 [ -x "$linker" ] || { echo "no rust-lld with this compiler: install the compiler with rustup, then run this again" >&2; exit 1; }
 cargo build --quiet -p rtalloc-capi --profile c
 cargo rustc --quiet -p rtalloc-capi --profile c --target "$bare" --crate-type staticlib

@@ -2,19 +2,12 @@
 # The library's tests with 32-bit pointers: other granules, other bitmaps, the same suite; and those of the library for C.
 # Runs the daily tier, or the full one with TESTS_TIER=full (ci/exhaustive.sh).
 # Needs: the Rust target i686-unknown-linux-gnu (added with rustup) and Debian's gcc-multilib (installed when root).
-# Takes: six minutes. If the target is not available, it says so and tests nothing.
+# Takes: three to five minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=i686-unknown-linux-gnu
-if ! rustup target list --installed 2>/dev/null | grep -qx "$target" && ! rustup target add "$target" >/dev/null 2>&1; then
-    echo "NOT RUN: rustup cannot add the target $target here"
-    exit 0
-fi
-if ! echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null; then
-    [ "$(id -u)" = 0 ] || { echo "install gcc-multilib, then run this again" >&2; exit 1; }
-    apt-get update -qq
-    apt-get install -y -qq gcc-multilib >/dev/null
-fi
+ci/target.sh "$target"
+echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null || ci/install.sh gcc-multilib
 cargo test -p rtalloc --target "$target"
 
 # The library for C, as it is shipped, by its suite in C.

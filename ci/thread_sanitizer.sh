@@ -1,23 +1,21 @@
 #!/usr/bin/env bash
 # ThreadSanitizer finds no data race in the concurrent heaps: the tests with real threads, on the processor's atomics.
-# Skips, with a message, without a nightly toolchain.
-# Needs: x86-64 Linux; rustup with a nightly toolchain and its source (component rust-src), which it adds if possible.
+# Needs: x86-64 Linux; rustup, with which it adds a nightly toolchain and its source (component rust-src).
 # Takes: five minutes, most of it compiling the standard library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=x86_64-unknown-linux-gnu
 if [ "$(uname -m)" != x86_64 ]; then
-    echo "NOT RUN: this script uses ThreadSanitizer on x86-64 only"
-    exit 0
+    echo "NOT RUN: this script uses ThreadSanitizer on x86-64 only" >&2
+    exit 77
 fi
-if ! rustc +nightly --version >/dev/null 2>&1 && ! rustup toolchain install nightly --profile minimal >/dev/null 2>&1; then
-    echo "NOT RUN: rustup cannot install a nightly toolchain here"
-    exit 0
+if ! rustc +nightly --version >/dev/null 2>&1; then
+    rustup toolchain install nightly --profile minimal >/dev/null ||
+        { echo "cannot install a nightly toolchain: install Rust with rustup, then run this again" >&2; exit 1; }
 fi
-if [ ! -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ] &&
-    ! rustup component add rust-src --toolchain nightly >/dev/null 2>&1; then
-    echo "NOT RUN: rustup cannot install the source of the standard library here"
-    exit 0
+if [ ! -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then
+    rustup component add rust-src --toolchain nightly >/dev/null ||
+        { echo "cannot install the source of the standard library: add rust-src to the nightly toolchain" >&2; exit 1; }
 fi
 # Rebuilds the standard library, so that its locks and channels are instrumented. ThreadSanitizer does not support
 # schedulers of coroutines, signals within a step and forked processes.
