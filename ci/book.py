@@ -172,7 +172,7 @@ ELSEWHERE = object()
 
 
 def check_setup(block):
-    """Whether ci/book.sh does what the reader is told to do first."""
+    """Whether ci/book.sh does what the reader has to do first."""
     script = pathlib.Path(__file__).with_name("book.sh").read_text(encoding="utf-8").replace(" --quiet", "")
     # A variable that is set already is kept.
     script = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", script)
@@ -192,7 +192,7 @@ class Committed:
         """A cell of the report; `-` where there is none."""
         heads = {head.replace("- ", "").strip(): at for at, head in enumerate(self.tables[table]["allocator"])}
         row = self.tables[table].get(allocator)
-        # A letter behind the figure says which adversary it was.
+        # A letter after the figure names the adversary.
         return row[heads[column]].split(" ")[0] if row and column in heads else "-"
 
     def bound(self, allocator, operation):
@@ -239,7 +239,7 @@ def check_tables(chapter, path, committed):
         elif heads and not set(line) <= set("|-: "):
             allocator = re.match(r"`([^`]+)`", cells[0]).group(1)
             for head, cell in zip(heads[1:], cells[1:]):
-                # Two columns of one kind are told apart by the first one's name.
+                # Two columns of one kind are distinguished by the first one's name.
                 named = head if not re.match(r"n = \d+$", head) else "adversary, " + head
                 figure = committed.figure(allocator, named)
                 if figure is None:

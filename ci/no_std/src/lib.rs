@@ -57,7 +57,7 @@ macro_rules! face {
             }
 
             /// # Safety
-            /// `heap` came from `new`, here and below.
+            /// `heap` came from `new`.
             #[unsafe(export_name = concat!(stringify!($name), "_allocate"))]
             pub unsafe extern "C" fn allocate(heap: *mut c_void, size: usize) -> *mut u8 {
                 // SAFETY: a heap is one pointer.
@@ -66,7 +66,7 @@ macro_rules! face {
             }
 
             /// # Safety
-            /// As above.
+            /// `heap` came from `new`.
             #[unsafe(export_name = concat!(stringify!($name), "_aligned"))]
             pub unsafe extern "C" fn aligned(heap: *mut c_void, size: usize, align: usize) -> *mut u8 {
                 // SAFETY: a heap is one pointer.
@@ -128,10 +128,10 @@ face!(whole_bits: SingleUser<'static, BitmapBuddy<'static, 16, Native, Whole>>);
 face!(arenas: SingleUser<'static, Arenas<'static>>);
 type FailingTlsf = Failing<'static, Tlsf<'static>>;
 face!(failing: FailingTlsf);
-/// Fails every third request, and tells which did.
+/// Fails every third request; returns how many failed before.
 ///
 /// # Safety
-/// As above.
+/// `heap` came from `new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn failing_arm(heap: *mut c_void) -> usize {
     // SAFETY: a heap is one pointer.
@@ -145,7 +145,7 @@ face!(quota: QuotaTlsf);
 /// Lets a component ask, at some time.
 ///
 /// # Safety
-/// As above.
+/// `heap` came from `new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quota_enter(heap: *mut c_void, component: usize, now: u64, live_bytes: usize) -> usize {
     // SAFETY: a heap is one pointer.
@@ -162,7 +162,7 @@ type TracedTlsf = Traced<'static, Tlsf<'static>>;
 face!(traced: TracedTlsf);
 
 /// # Safety
-/// `heap` came from `traced_new`, here and below.
+/// `heap` came from `traced_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn traced_mark(heap: *mut c_void, number: u32) {
     // SAFETY: a heap is one pointer.
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn traced_mark(heap: *mut c_void, number: u32) {
 }
 
 /// # Safety
-/// As above.
+/// `heap` came from `traced_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn traced_ring_bytes(heap: *mut c_void) -> usize {
     // SAFETY: a heap is one pointer.
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn traced_ring_bytes(heap: *mut c_void) -> usize {
 }
 
 /// # Safety
-/// As above.
+/// `heap` came from `traced_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn traced_check(heap: *mut c_void) -> bool {
     // SAFETY: a heap is one pointer.
@@ -207,7 +207,7 @@ macro_rules! handle_face {
             }
 
             /// # Safety
-            /// `heap` came from `new`, here and below.
+            /// `heap` came from `new`.
             #[unsafe(export_name = concat!(stringify!($name), "_allocate"))]
             pub unsafe extern "C" fn allocate(heap: *mut c_void, size: usize) -> u64 {
                 // SAFETY: a heap is one pointer.
@@ -216,7 +216,7 @@ macro_rules! handle_face {
             }
 
             /// # Safety
-            /// As above.
+            /// `heap` came from `new`.
             #[unsafe(export_name = concat!(stringify!($name), "_free"))]
             pub unsafe extern "C" fn free(heap: *mut c_void, handle: NonZeroU64) -> bool {
                 // SAFETY: a heap is one pointer.
@@ -224,7 +224,7 @@ macro_rules! handle_face {
             }
 
             /// # Safety
-            /// As above.
+            /// `heap` came from `new`.
             #[unsafe(export_name = concat!(stringify!($name), "_resize"))]
             pub unsafe extern "C" fn resize(heap: *mut c_void, handle: NonZeroU64, size: usize) -> bool {
                 // SAFETY: a heap is one pointer.
@@ -233,7 +233,7 @@ macro_rules! handle_face {
             }
 
             /// # Safety
-            /// As above.
+            /// `heap` came from `new`.
             #[unsafe(export_name = concat!(stringify!($name), "_locate"))]
             pub unsafe extern "C" fn locate(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> *mut u8 {
                 // SAFETY: a heap is one pointer.
@@ -252,7 +252,7 @@ macro_rules! handle_face {
             }
 
             /// # Safety
-            /// As above.
+            /// `heap` came from `new`.
             #[unsafe(export_name = concat!(stringify!($name), "_compact"))]
             pub unsafe extern "C" fn compact(heap: *mut c_void, budget: usize) -> usize {
                 // SAFETY: a heap is one pointer.

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn shared_objects_new(region: *mut u8, len: usize) -> *mut
 }
 
 /// # Safety
-/// `heap` came from `shared_objects_new`, here and below.
+/// `heap` came from `shared_objects_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_allocate(heap: *mut c_void, slot: usize, size: usize) -> u64 {
     // SAFETY: a heap is one pointer.
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn shared_objects_allocate(heap: *mut c_void, slot: usize,
 }
 
 /// # Safety
-/// As above.
+/// `heap` came from `shared_objects_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_deallocate(heap: *mut c_void, slot: usize, handle: NonZeroU64) -> bool {
     // SAFETY: a heap is one pointer.
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn shared_objects_deallocate(heap: *mut c_void, slot: usiz
 }
 
 /// # Safety
-/// As above; `bytes` points to `len` bytes that are the caller's.
+/// `heap` came from `shared_objects_new`; `bytes` points to `len` bytes that are the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_read(
     heap: *mut c_void,
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn shared_objects_read(
 }
 
 /// # Safety
-/// As above.
+/// `heap` came from `shared_objects_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_write(
     heap: *mut c_void,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn shared_objects_write(
 }
 
 /// # Safety
-/// As above.
+/// `heap` came from `shared_objects_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_reclaim(heap: *mut c_void, slot: usize, budget: usize) -> usize {
     // SAFETY: a heap is one pointer.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn shared_objects_reclaim(heap: *mut c_void, slot: usize, 
 }
 
 /// # Safety
-/// As above.
+/// `heap` came from `shared_objects_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_compact(heap: *mut c_void, slot: usize, budget_bytes: usize) -> usize {
     // SAFETY: a heap is one pointer.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn shared_objects_compact(heap: *mut c_void, slot: usize, 
 }
 
 /// # Safety
-/// As above; no other thread uses the heap.
+/// `heap` came from `shared_objects_new`; no other thread uses the heap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shared_objects_check(heap: *mut c_void) -> bool {
     // SAFETY: a heap is one pointer.

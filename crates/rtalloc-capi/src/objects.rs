@@ -22,7 +22,7 @@ use rtalloc::{SharedCompactFit, SharedCompactFitConfig};
 pub struct rt_shared_compact_fit(());
 
 type Heap = SharedCompactFit<'static>;
-type Seat<'h> = CompactFitSlot<'h, 'static, 256, DefaultLadder>;
+type Slot<'h> = CompactFitSlot<'h, 'static, 256, DefaultLadder>;
 
 /// The configuration of a shared handle heap.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ unsafe fn heap_of(heap: *const rt_shared_compact_fit) -> Result<ManuallyDrop<Hea
 unsafe fn as_slot<T>(
     heap: *const rt_shared_compact_fit,
     slot: usize,
-    act: impl FnOnce(&mut ManuallyDrop<Seat<'_>>) -> T,
+    act: impl FnOnce(&mut ManuallyDrop<Slot<'_>>) -> T,
 ) -> Result<T, rt_error> {
     // SAFETY: the pointer is null or holds a live heap.
     let heap = unsafe { heap_of(heap) }?;

@@ -17,7 +17,7 @@ use rtalloc_lab::probe::Counted;
 use rtalloc_lab::probe::{Counts, Task, instructions};
 use rtalloc_lab::replay::isolate::Board;
 use rtalloc_lab::replay::processor::Budget;
-use rtalloc_lab::replay::{Nobody, Observer, Replay};
+use rtalloc_lab::replay::{NoObserver, Observer, Replay};
 use rtalloc_lab::result::schema::Outcome;
 use rtalloc_lab::trace::Event;
 use rtalloc_lab::workload::Model;
@@ -122,7 +122,7 @@ fn main() {
         let mut samples = vec![[Vec::new(), Vec::new(), Vec::new()]; subjects.len()];
         for _ in 0..ROUNDS {
             for ((subject, counted), [plain, counting, probe]) in subjects.iter().zip(&counted).zip(&mut samples) {
-                plain.push(replayed(subject, &mut region, &events, &mut Nobody));
+                plain.push(replayed(subject, &mut region, &events, &mut NoObserver));
                 let copied = Subject { entries: counted.entries(), ..**subject };
                 counting.push(replayed(&copied, &mut region, &events, &mut Counting::default()));
                 assert!(counted.counter().misses().is_empty(), "{}: something was not copied", subject.name);

@@ -82,9 +82,9 @@ pub trait Observer {
 
 /// The observer that only calls the operations.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nobody;
+pub struct NoObserver;
 
-impl Observer for Nobody {}
+impl Observer for NoObserver {}
 
 /// A block of the replay.
 #[derive(Clone, Copy, Debug)]
@@ -422,7 +422,7 @@ unsafe fn stamp(heap: &Heap<'_>, block: &Block) {
         }
         return;
     }
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the block is live and exclusively ours.
     unsafe { stamp_in_place(block) }
 }
 
@@ -453,10 +453,10 @@ unsafe fn stamp_in_place(block: &Block) {
 #[inline(always)]
 unsafe fn verify_stamp(heap: &Heap<'_>, index: u64, block: &Block, valid: usize) -> Result<(), Fault> {
     if heap.entries.handles.is_some() {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the block is live and at least `valid` bytes long.
         return unsafe { verify_moved_stamp(heap, index, block, valid) };
     }
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the block is live and at least `valid` bytes long.
     unsafe { verify_stamp_in_place(index, block, valid) }
 }
 

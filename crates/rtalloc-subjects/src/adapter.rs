@@ -238,7 +238,7 @@ unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
     const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the region outlives the heap, which alone uses it.
         unsafe { Self::configured::<AsDefault>(region, bytes) }
     }
 

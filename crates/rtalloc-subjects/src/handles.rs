@@ -152,7 +152,7 @@ unsafe impl<A: HandleAllocator<'static>> Target for OurHandles<A> {
     });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the region outlives the heap, which alone uses it.
         unsafe { Self::configured::<AsDefault>(region, bytes) }
     }
 

@@ -11,7 +11,7 @@ use crate::probe::cycles::{Clock, empty_ticks, pin_to_last_processor, ticks};
 use crate::replay::isolate::{Board, Child, Job, Progress, decode, run_all};
 use crate::replay::settings::automatic_heap_bytes;
 use crate::replay::whole_trace::Noted;
-use crate::replay::{Fault, Nobody, Observer, Replay};
+use crate::replay::{Fault, NoObserver, Observer, Replay};
 use crate::result::comparison::{Comparison, Comparisons, Figures, Side, TraceComparisons};
 use crate::result::schema::Environment;
 use crate::trace::{Event, Op, Reader};
@@ -138,7 +138,7 @@ impl Bout<'_> {
                     self.replay(subjects[who], &mut region, &mut least)?;
                 }
                 for who in order {
-                    let time = self.replay(subjects[who], &mut region, &mut Nobody)?;
+                    let time = self.replay(subjects[who], &mut region, &mut NoObserver)?;
                     sides[who].seconds.push(time.as_secs_f64());
                 }
                 rounds += 1;
@@ -153,7 +153,7 @@ impl Bout<'_> {
     fn try_out(&self, subject: &Subject, region: &mut Region, board: &Board) -> Result<(), String> {
         let heap = Heap::new(subject, region, self.heap_bytes).map_err(|refusal| format!("gets {refusal}"))?;
         let mut replay = Replay::with_slots(self.slots);
-        let verified = replay.run::<true, _>(&heap, self.events, &mut Noted { board, observer: &mut Nobody });
+        let verified = replay.run::<true, _>(&heap, self.events, &mut Noted { board, observer: &mut NoObserver });
         verified.map_err(|fault| format!("is broken: {fault}"))?;
         let Some(first) = replay.first_refused() else { return Ok(()) };
         let remedy =

@@ -7,7 +7,7 @@ use crate::probe::threads::{ThreadedTask, space, time};
 use crate::replay::isolate::{Child, Job, Progress, decode, run_all};
 use crate::replay::processor::Budget;
 use crate::replay::settings::automatic_heap_bytes;
-use crate::replay::threaded::{Course, Ordering};
+use crate::replay::threaded::{Ordering, Parameters};
 use crate::result::schema::{Environment, Outcome};
 use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTrace};
 use crate::trace::Survey;
@@ -172,7 +172,7 @@ impl Work<'_> {
         let spawn = || {
             Child::spawn(|board| {
                 probe(&ThreadedTask {
-                    course: Course {
+                    parameters: Parameters {
                         trace: self.path,
                         events: totals.events,
                         slots: totals.slots,

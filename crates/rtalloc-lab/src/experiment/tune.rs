@@ -110,7 +110,7 @@ impl Split {
 
 /// The results of a class for one max_nr_nf_pages.
 #[derive(Clone, Debug, Default)]
-struct Course {
+struct ClassResult {
     moves: u64,
     /// Operations that changed the number of pages, and the change.
     pages: Vec<(u32, i32)>,
@@ -124,7 +124,7 @@ struct Course {
 /// A page of the model.
 #[derive(Clone, Debug)]
 struct Page {
-    /// The object in each page-block, or [`NOBODY`].
+    /// The object in each page-block, or [`VACANT`].
     objects: Vec<u32>,
     used: usize,
     /// For a not-full page: its neighbours in the ring.
@@ -132,7 +132,7 @@ struct Page {
     prev: usize,
 }
 
-const NOBODY: u32 = u32::MAX;
+const VACANT: u32 = u32::MAX;
 /// The head of the ring: a page without page-blocks.
 const HEAD: usize = 0;
 
@@ -145,7 +145,7 @@ struct Model {
     not_full: u64,
     /// Page and page-block of every object, by slot.
     places: Vec<(usize, usize)>,
-    course: Course,
+    result: ClassResult,
     count: i64,
 }
 
@@ -159,7 +159,7 @@ impl Model {
             pool: Vec::new(),
             not_full: 0,
             places: vec![(HEAD, 0); slots as usize],
-            course: Course::default(),
+            result: ClassResult::default(),
             count: 0,
         }
     }
@@ -178,23 +178,23 @@ impl Model {
     }
 
     fn counted(&mut self, at: u32, change: i32) {
-        self.course.pages.push((at, change));
+        self.result.pages.push((at, change));
         self.count += i64::from(change);
-        self.course.peak_pages = self.course.peak_pages.max(self.count as u64);
+        self.result.peak_pages = self.result.peak_pages.max(self.count as u64);
     }
 
     fn come(&mut self, at: u32, slot: u32) {
         let mut page = self.pages[HEAD].prev;
         if page == HEAD {
             page = self.pool.pop().unwrap_or_else(|| {
-                self.pages.push(Page { objects: vec![NOBODY; self.blocks], used: 0, next: HEAD, prev: HEAD });
+                self.pages.push(Page { objects: vec![VACANT; self.blocks], used: 0, next: HEAD, prev: HEAD });
                 self.pages.len() - 1
             });
             self.insert_after(HEAD, page);
             self.not_full += 1;
             self.counted(at, 1);
         }
-        let block = self.pages[page].objects.iter().position(|object| *object == NOBODY).expect("not full");
+        let block = self.pages[page].objects.iter().position(|object| *object == VACANT).expect("not full");
         self.pages[page].objects[block] = slot;
         self.pages[page].used += 1;
         self.places[slot as usize] = (page, block);
@@ -209,21 +209,21 @@ impl Model {
         let was_full = self.pages[page].used == self.blocks;
         if was_full && self.not_full >= self.most && self.blocks > 1 {
             let first = self.pages[HEAD].next;
-            let from = self.pages[first].objects.iter().position(|object| *object != NOBODY).expect("no empty page");
+            let from = self.pages[first].objects.iter().position(|object| *object != VACANT).expect("no empty page");
             let moved = self.pages[first].objects[from];
             self.pages[page].objects[block] = moved;
             self.places[moved as usize] = (page, block);
-            self.course.moves += 1;
+            self.result.moves += 1;
             self.vacate(at, first, from, false);
             return;
         }
         self.vacate(at, page, block, was_full);
-        self.course.max_not_full = self.course.max_not_full.max(self.not_full);
+        self.result.max_not_full = self.result.max_not_full.max(self.not_full);
     }
 
     /// Frees a page-block.
     fn vacate(&mut self, at: u32, page: usize, block: usize, was_full: bool) {
-        self.pages[page].objects[block] = NOBODY;
+        self.pages[page].objects[block] = VACANT;
         self.pages[page].used -= 1;
         let (used, half) = (self.pages[page].used, self.blocks / 2);
         if used == 0 {
@@ -244,7 +244,7 @@ impl Model {
     }
 }
 
-fn course(steps: &[Step], blocks: usize, most: u64, slots: u32, events: u32) -> Course {
+fn class_result(steps: &[Step], blocks: usize, most: u64, slots: u32, events: u32) -> ClassResult {
     let mut model = Model::new(blocks, most, slots);
     for step in steps {
         if step.comes {
@@ -253,15 +253,15 @@ fn course(steps: &[Step], blocks: usize, most: u64, slots: u32, events: u32) -> 
             model.go(step.at, step.slot);
         }
     }
-    let mut course = model.course;
-    course.area = course.pages.iter().map(|(at, change)| i64::from(*change) * i64::from(events - at)).sum();
-    course
+    let mut result = model.result;
+    result.area = result.pages.iter().map(|(at, change)| i64::from(*change) * i64::from(events - at)).sum();
+    result
 }
 
 /// A class of the trace with its timelines, by max_nr_nf_pages.
 struct Studied {
     class: usize,
-    courses: BTreeMap<u64, Course>,
+    results: BTreeMap<u64, ClassResult>,
     suffices: u64,
 }
 
@@ -295,13 +295,13 @@ pub fn analyse(
     for (done, class) in used.iter().copied().enumerate() {
         progress(done as u64, used.len() as u64);
         let (steps, blocks) = (&split.steps[class], shape.blocks(class));
-        let loose = course(steps, blocks, u64::MAX, split.slots, split.events);
+        let loose = class_result(steps, blocks, u64::MAX, split.slots, split.events);
         let suffices = loose.max_not_full.max(1);
-        let mut courses: BTreeMap<u64, Course> = tried(suffices)
+        let mut results: BTreeMap<u64, ClassResult> = tried(suffices)
             .into_iter()
-            .map(|most| (most, course(steps, blocks, most, split.slots, split.events)))
+            .map(|most| (most, class_result(steps, blocks, most, split.slots, split.events)))
             .collect();
-        courses.insert(suffices, loose);
+        results.insert(suffices, loose);
         let (peak_objects, free_run) = runs(steps, split.events);
         classes.push(Class {
             number: class as u32 + 1,
@@ -312,11 +312,11 @@ pub fn analyse(
             peak_free_run: free_run.iter().map(|(_, run)| *run).max().unwrap_or(0),
             free_run,
             suffices,
-            moves: courses[&1].moves,
-            compact_pages: courses[&1].peak_pages,
-            loose_pages: courses[&suffices].peak_pages,
+            moves: results[&1].moves,
+            compact_pages: results[&1].peak_pages,
+            loose_pages: results[&suffices].peak_pages,
         });
-        studied.push(Studied { class, courses, suffices });
+        studied.push(Studied { class, results, suffices });
     }
     let (peak_objects, entry_pages) = entries(&split, shape);
     let mut choices = chosen(&studied, &entry_pages, shape);
@@ -391,14 +391,14 @@ fn entries(split: &Split, shape: &Shape) -> (u64, Vec<u32>) {
 
 /// The results of a limit for each class.
 fn choice(name: String, most: Vec<u64>, studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Choice {
-    let courses = || studied.iter().zip(&most).map(|(one, most)| (one, &one.courses[most]));
-    let in_use = in_use(courses().map(|(_, course)| course), entry_pages);
+    let results = || studied.iter().zip(&most).map(|(one, most)| (one, &one.results[most]));
+    let in_use = in_use(results().map(|(_, result)| result), entry_pages);
     let pages = in_use.iter().copied().max().unwrap_or(0);
     let mean_pages = in_use.iter().sum::<i64>() as f64 / in_use.len().max(1) as f64;
     Choice {
         name,
-        moves: courses().map(|(_, course)| course.moves).sum(),
-        moved_bytes: courses().map(|(one, course)| course.moves * shape.classes[one.class] as u64).sum(),
+        moves: results().map(|(_, result)| result.moves).sum(),
+        moved_bytes: results().map(|(one, result)| result.moves * shape.classes[one.class] as u64).sum(),
         pages: pages as u64,
         mean_pages,
         on_front: false,
@@ -407,9 +407,9 @@ fn choice(name: String, most: Vec<u64>, studied: &[Studied], entry_pages: &[u32]
 }
 
 /// Pages in use after each operation, including those of abstract addresses.
-fn in_use<'a>(courses: impl Iterator<Item = &'a Course>, entry_pages: &[u32]) -> Vec<i64> {
+fn in_use<'a>(results: impl Iterator<Item = &'a ClassResult>, entry_pages: &[u32]) -> Vec<i64> {
     let mut pages = vec![0_i64; entry_pages.len()];
-    for (at, change) in courses.flat_map(|course| &course.pages) {
+    for (at, change) in results.flat_map(|result| &result.pages) {
         pages[*at as usize] += i64::from(*change);
     }
     let mut sum = 0;
@@ -426,7 +426,7 @@ fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice
     let make = |name: String, most: Vec<u64>| choice(name, most, studied, entry_pages, shape);
     let at_most = |most: u64| -> Vec<u64> {
         // The nearest lower limit that was tried: the timeline is the same once the limit avoids all moves.
-        studied.iter().map(|one| *one.courses.range(..=most).next_back().expect("1 was tried").0).collect()
+        studied.iter().map(|one| *one.results.range(..=most).next_back().expect("1 was tried").0).collect()
     };
     let all: Vec<u64> = studied.iter().map(|one| one.suffices).collect();
     let largest = all.iter().copied().max().unwrap_or(1);
@@ -434,13 +434,13 @@ fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice
     choices.extend((2..=9).take_while(|most| *most < largest).map(|most| make(format!("{most} each"), at_most(most))));
     let mut most = at_most(1);
     // Each step evaluates a whole trace, so the stride is larger if classes have many limits.
-    let steps: usize = studied.iter().map(|one| one.courses.len() - 1).sum();
+    let steps: usize = studied.iter().map(|one| one.results.len() - 1).sum();
     let stride = steps.div_ceil(60).max(1);
     for step in 1..=steps {
         let gain = |index: usize| {
             let one: &Studied = &studied[index];
-            let now = &one.courses[&most[index]];
-            let (next, then) = one.courses.range(most[index] + 1..).next()?;
+            let now = &one.results[&most[index]];
+            let (next, then) = one.results.range(most[index] + 1..).next()?;
             let saved = (now.moves.saturating_sub(then.moves) * shape.classes[one.class] as u64) as f64;
             let pages = (then.area - now.area).max(0) as f64 / entry_pages.len() as f64;
             Some((saved / (0.01 + pages), index, *next))
@@ -511,12 +511,12 @@ fn fits(
 ) -> Option<(u64, u64)> {
     let Some(class) = shape.class_of(size) else { return Some((0, 0)) };
     let blocks = shape.blocks(class) as i64;
-    let courses = || studied.iter().zip(&choice.most).map(|(one, most)| &one.courses[most]);
-    let used = in_use(courses(), entry_pages);
+    let results = || studied.iter().zip(&choice.most).map(|(one, most)| &one.results[most]);
+    let used = in_use(results(), entry_pages);
     let own = studied.iter().position(|one| one.class == class);
     let mut own_pages = vec![0_i64; used.len()];
     if let Some(index) = own {
-        own_pages = in_use(std::iter::once(&studied[index].courses[&choice.most[index]]), &vec![0; used.len()]);
+        own_pages = in_use(std::iter::once(&studied[index].results[&choice.most[index]]), &vec![0; used.len()]);
     }
     let (mut live, mut own_live) = (vec![0_i64; used.len()], vec![0_i64; used.len()]);
     for (of, steps) in split.steps.iter().enumerate() {
@@ -646,9 +646,9 @@ mod tests {
         let tuning = analyse("test", &events, &shape, None, &mut |_, _| {});
         let of = |most: u64| {
             let split = Split::of(&events, &shape);
-            let courses = (0..shape.classes.len())
-                .map(|class| course(&split.steps[class], shape.blocks(class), most, split.slots, split.events));
-            courses.map(|course| course.moves).sum::<u64>()
+            let results = (0..shape.classes.len())
+                .map(|class| class_result(&split.steps[class], shape.blocks(class), most, split.slots, split.events));
+            results.map(|result| result.moves).sum::<u64>()
         };
         let real = [
             handles::subject::<CompactFit<'static>, NotFull<1>>("one", About::NOTHING),
@@ -672,7 +672,7 @@ mod tests {
             assert!(class.suffices <= class.peak_free_run + 2, "Proposition 1: {class:?}");
             let moves = |most: u64| {
                 let index = class.number as usize - 1;
-                course(&split.steps[index], shape.blocks(index), most, split.slots, split.events).moves
+                class_result(&split.steps[index], shape.blocks(index), most, split.slots, split.events).moves
             };
             assert_eq!(moves(class.suffices), 0);
             assert!(class.suffices == 1 || moves(class.suffices - 1) > 0, "{class:?}");
@@ -698,7 +698,7 @@ mod tests {
         let tuning = analyse("test", &events, &shape, Some((&sizes, BYTES as u64, pages)), &mut |_, _| {});
         for row in tuning.allocatable.expect("asked for").rows {
             let heap = Heap::new(&subject, &mut region, BYTES).expect("a heap");
-            Replay::new().run::<true, _>(&heap, &events, &mut crate::replay::Nobody).expect("no fault");
+            Replay::new().run::<true, _>(&heap, &events, &mut crate::replay::NoObserver).expect("no fault");
             let mut count = 0;
             // SAFETY: the heap is live, and the size is that of a valid `Layout`.
             while !unsafe { (heap.entries.allocate)(heap.context, row.size as usize, heap.entries.natural_align_bytes) }

@@ -5,7 +5,7 @@ use super::{Meter, Observation, ObserveError};
 use crate::replay::Replay;
 use crate::replay::isolate::Board;
 use crate::replay::processor::Budget;
-use crate::replay::whole_trace::{Course, CourseError, End};
+use crate::replay::whole_trace::{End, WholeTrace, WholeTraceError};
 use rtalloc_subjects::{Heap, Region, Subject};
 use std::path::Path;
 
@@ -28,10 +28,10 @@ pub fn drive<M: Meter>(
     let heap = Heap::new(subject, &mut region, heap_bytes)?;
     let board = Board::new()?;
     let mut metered = Metered { meter, sink: &mut sink, scene: &name, index: 0 };
-    let course = Course { trace, budget, board: &board };
-    match course.run::<false, false, _>(&heap, &mut Replay::new(), &mut metered) {
+    let whole_trace = WholeTrace { trace, budget, board: &board };
+    match whole_trace.run::<false, false, _>(&heap, &mut Replay::new(), &mut metered) {
         Ok(end) => Ok(end != End::TimedOut),
-        Err(CourseError::Fault(fault)) => Err(ObserveError::Fault { scene: name.into(), fault }),
-        Err(CourseError::Trace(error)) => Err(ObserveError::Trace(error)),
+        Err(WholeTraceError::Fault(fault)) => Err(ObserveError::Fault { scene: name.into(), fault }),
+        Err(WholeTraceError::Trace(error)) => Err(ObserveError::Trace(error)),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::scenario::{self, Scenario};
 use super::{Meter, Observation, Operation, Request, Script};
-use crate::replay::{Fault, Nobody, Observer, Replay};
+use crate::replay::{Fault, NoObserver, Observer, Replay};
 use crate::trace::TraceError;
 use rtalloc_subjects::{Entries, Heap, Refusal, Region, Subject};
 use std::{fmt, io};
@@ -128,7 +128,7 @@ impl<'a, M: Meter> Stage<'a, M> {
         let mut heap = Heap::new(&self.subject, &mut self.region, heap_bytes)?;
         let mut replay = Replay::new();
         let (preparation, last) = script.events().split_at(script.events().len().saturating_sub(1));
-        replay.run::<false, _>(&heap, preparation, &mut Nobody).map_err(fault)?;
+        replay.run::<false, _>(&heap, preparation, &mut NoObserver).map_err(fault)?;
         before(&heap);
         heap.entries = counting;
         let mut metered = Metered { meter: self.meter, sink, scene, index: preparation.len() as u64 };

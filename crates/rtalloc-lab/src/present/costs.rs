@@ -179,7 +179,7 @@ mod tests {
             ("best-fit", operation(Class::Constant, Finding::Worse(linear), |heap| 30 + heap / 8)),
         ];
         let subjects = subjects.map(|(name, operation)| {
-            let profile = fixture::CAST.iter().find(|profile| profile.0 == name).expect("in the selection");
+            let profile = fixture::SELECTION.iter().find(|profile| profile.0 == name).expect("in the selection");
             let subject = fixture::cell(profile, 1 << 20).subject;
             SubjectCosts { subject, operations: vec![operation], troubles: Vec::new() }
         });

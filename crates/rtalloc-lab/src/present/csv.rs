@@ -157,7 +157,7 @@ mod tests {
         for (result, cell) in run.traces.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell))) {
             assert_eq!(line(result, cell).len(), names.len());
         }
-        assert_eq!(text.lines().count(), 1 + 3 * fixture::CAST.len());
+        assert_eq!(text.lines().count(), 1 + 3 * fixture::SELECTION.len());
         assert!(
             text.contains("\n\"a \"\"hostile\"\", name\",tlsf,ours,two-level segregated,O(1),3984000,completed,,3,")
         );

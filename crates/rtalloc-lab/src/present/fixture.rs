@@ -9,7 +9,7 @@ use crate::result::schema::{
 pub type Profile = (&'static str, Origin, &'static str, &'static str, u64, u64, f64);
 
 /// A selection of subjects like a real one.
-pub const CAST: [Profile; 12] = [
+pub const SELECTION: [Profile; 12] = [
     ("tlsf", Origin::Ours, "two-level segregated", "O(1)", 70, 131, 1.12),
     ("tlsf-exact", Origin::Ours, "two-level segregated", "O(1)", 68, 133, 1.14),
     ("half-fit", Origin::Ours, "segregated", "O(1)", 60, 104, 1.61),
@@ -142,11 +142,14 @@ pub fn run(traces: Vec<TraceResult>) -> Run {
 
 /// Three traces with all subjects, with one failure, one timeout and one broken cell.
 pub fn usual() -> Run {
-    let mut run =
-        run(vec![trace("lua", 498_000, &CAST), trace("lame", 461_000, &CAST), trace("gcc", 3_200_000, &CAST)]);
+    let mut run = run(vec![
+        trace("lua", 498_000, &SELECTION),
+        trace("lame", 461_000, &SELECTION),
+        trace("gcc", 3_200_000, &SELECTION),
+    ]);
     // The cost of sequential fits grows with the heap.
     for (result, divisor) in run.traces.iter_mut().zip([4, 6, 1]) {
-        for (cell, profile) in result.cells.iter_mut().zip(&CAST) {
+        for (cell, profile) in result.cells.iter_mut().zip(&SELECTION) {
             if profile.2 == "sequential" {
                 let worst = profile.5 / divisor;
                 if let Some(instructions) = &mut cell.instructions {

@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_an_allocator_never_serves_is_not_what_found_no_room() {
-        let mut result = fixture::trace("lua", 498_000, &fixture::CAST);
+        let mut result = fixture::trace("lua", 498_000, &fixture::SELECTION);
         let (cell, trace) = (&mut result.cells[0], &result.trace);
         cell.subject.largest_request_bytes = Some(512);
         let mut formatted = |failed, beyond_reach| {

@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn eight_traces_of_fifteen_allocators_stay_small() {
-        let mut selection = fixture::CAST.to_vec();
+        let mut selection = fixture::SELECTION.to_vec();
         selection.extend([("x", Origin::Peer, "hybrid", "O(n)", 60, 900, 1.3); 1]);
         selection.extend([("y", Origin::Peer, "hybrid", "O(n)", 61, 950, 1.31); 1]);
         selection.extend([("z", Origin::Peer, "hybrid", "O(n)", 62, 990, 1.32); 1]);

@@ -577,7 +577,7 @@ mod tests {
 
     #[test]
     fn a_run_of_peers_only_takes_a_peer() {
-        let peers: Vec<_> = fixture::CAST.into_iter().filter(|profile| profile.1 == Origin::Peer).collect();
+        let peers: Vec<_> = fixture::SELECTION.into_iter().filter(|profile| profile.1 == Origin::Peer).collect();
         let verdict = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &peers)]));
         assert_eq!(taken(&verdict), Some("rlsf"));
         assert!(verdict.reasons[0].contains("the only allocator of constant cost"), "{}", verdict.reasons[0]);

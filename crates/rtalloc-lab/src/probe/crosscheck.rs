@@ -7,7 +7,7 @@
 use crate::probe::Counted;
 use crate::replay::isolate::{Child, SharedMemory};
 use crate::replay::tests::{random_events, within};
-use crate::replay::{Nobody, Observer, Replay};
+use crate::replay::{NoObserver, Observer, Replay};
 use crate::tier::Tiers;
 use crate::trace::Event;
 use nix::sys::ptrace;
@@ -130,7 +130,7 @@ fn complete(process: &Process, subject: &Subject, events: &[Event]) -> Counted {
     for _ in 0..24 {
         let counted = Counted::new(process, subject, &further, Record::Count).expect("a counter");
         let child = Child::spawn(|_| {
-            replay(&Subject { entries: counted.entries(), ..*subject }, events, &mut Nobody);
+            replay(&Subject { entries: counted.entries(), ..*subject }, events, &mut NoObserver);
             (counted.counter().misses(), counted.counter().departures())
         });
         let result = child.expect("fork").wait(Duration::from_secs(120));

@@ -83,7 +83,7 @@ fn attempt(task: &Task<'_>, counted: &Counted, limits: Limits) -> Attempt {
     heap.entries = counted.entries();
     let mut counting = Counting::default();
     let mut replay = Replay::new();
-    let end = task.course().run::<false, false, _>(&heap, &mut replay, &mut counting);
+    let end = task.whole_trace().run::<false, false, _>(&heap, &mut replay, &mut counting);
     if !counted.counter().departures().is_empty() {
         return Attempt::broken(
             "instructions were reached that cannot be executed in a copy: the counts would be too small",

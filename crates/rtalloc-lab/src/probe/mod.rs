@@ -18,7 +18,7 @@ mod distribution;
 
 use crate::replay::isolate::Board;
 use crate::replay::processor::Budget;
-use crate::replay::whole_trace::{Course, CourseError};
+use crate::replay::whole_trace::{WholeTrace, WholeTraceError};
 use crate::result::schema::Outcome;
 use rtalloc_subjects::Subject;
 use serde::{Deserialize, Serialize};
@@ -47,8 +47,8 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    fn course(&self) -> Course<'a> {
-        Course { trace: self.trace, budget: self.budget, board: self.board }
+    fn whole_trace(&self) -> WholeTrace<'a> {
+        WholeTrace { trace: self.trace, budget: self.budget, board: self.board }
     }
 }
 
@@ -69,8 +69,8 @@ impl<T> Report<T> {
     }
 }
 
-impl<T> From<CourseError> for Report<T> {
-    fn from(error: CourseError) -> Self {
+impl<T> From<WholeTraceError> for Report<T> {
+    fn from(error: WholeTraceError) -> Self {
         Self::broken(error)
     }
 }

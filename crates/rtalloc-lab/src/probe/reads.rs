@@ -26,7 +26,7 @@ pub fn read_instructions(subject: &Subject) -> Option<u64> {
 /// The block is live and longer than the offset.
 #[inline(never)]
 pub unsafe extern "C-unwind" fn read_plainly(_context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the block is live and longer than the offset.
     unsafe { block.add(offset).read() }
 }
 
@@ -105,6 +105,6 @@ pub fn abstract_read(process: &Process) -> Result<u64, String> {
 /// Reads a byte of an object whose address is stored at `place`.
 #[inline(never)]
 unsafe extern "C-unwind" fn read_indirectly(_context: *mut c_void, place: *mut u8, offset: usize) -> u8 {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: `place` holds the address of a live object that is longer than the offset.
     unsafe { place.cast::<*const u8>().read().add(offset).read() }
 }

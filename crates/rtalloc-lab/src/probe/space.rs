@@ -10,7 +10,7 @@
 
 use super::{Report, Task};
 use crate::replay::whole_trace::{End, outcome};
-use crate::replay::{Block, Nobody, Observer, Replay};
+use crate::replay::{Block, NoObserver, Observer, Replay};
 use crate::result::schema::{Curve, Outcome, Space};
 use rtalloc_subjects::{Heap, Region};
 
@@ -30,7 +30,7 @@ pub fn measure(task: &Task<'_>, smallest_heap: bool) -> Report<Space> {
     };
     let mut watch = Watch::new(task.events, heap.start);
     let mut replay = Replay::new();
-    let end = match task.course().run::<true, false, _>(&heap, &mut replay, &mut watch) {
+    let end = match task.whole_trace().run::<true, false, _>(&heap, &mut replay, &mut watch) {
         Ok(end) => end,
         Err(error) => return error.into(),
     };
@@ -164,7 +164,7 @@ impl Search<'_> {
         let Ok(heap) = Heap::new(self.task.subject, region, region_bytes) else {
             return Verdict::Fails;
         };
-        match self.task.course().run::<false, true, _>(&heap, &mut Replay::new(), &mut Nobody) {
+        match self.task.whole_trace().run::<false, true, _>(&heap, &mut Replay::new(), &mut NoObserver) {
             Ok(End::Completed) => Verdict::Serves,
             Ok(End::Refused) | Err(_) => Verdict::Fails,
             Ok(End::TimedOut) => Verdict::Unknown,

@@ -7,7 +7,7 @@
 use super::cycles::{Clock, ticks};
 use super::space::{Verdict, least_that_serves};
 use super::{Report, Samples};
-use crate::replay::threaded::{Course, Kind, Summary, ThreadedError, Verified, Verifying, Watch, run, serves};
+use crate::replay::threaded::{Kind, Parameters, Summary, ThreadedError, Verified, Verifying, Watch, run, serves};
 use crate::result::schema::Outcome;
 use crate::result::threads::{ThreadedSpace, ThreadedTime};
 use rtalloc_subjects::Region;
@@ -17,7 +17,7 @@ use rtalloc_subjects::shared::{SharedHeap, SharedSubject};
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadedTask<'a> {
     /// The replay.
-    pub course: Course<'a>,
+    pub parameters: Parameters<'a>,
     /// M of the trace, of all copies together.
     pub peak_live_bytes: u64,
     /// The allocator.
@@ -34,16 +34,16 @@ impl ThreadedTask<'_> {
 
     /// Creates a heap, lets threads replay the trace on it, and verifies it at the end.
     fn replay<W: Watch>(&self, region: &mut Region, watches: Vec<W>) -> Result<(Summary, Vec<W>), String> {
-        let users = self.course.users();
+        let users = self.parameters.users();
         let mut heap =
             SharedHeap::new(self.subject, region, self.heap_bytes, users).map_err(|error| error.to_string())?;
-        let result = run(self.course, &heap, watches).map_err(|error: ThreadedError| error.to_string())?;
+        let result = run(self.parameters, &heap, watches).map_err(|error: ThreadedError| error.to_string())?;
         heap.check().map_err(|what| format!("the heap is corrupt after all threads finished: {what}"))?;
         Ok(result)
     }
 
     fn outcome(&self, summary: &Summary) -> Outcome {
-        let copies = u64::from(self.course.copies);
+        let copies = u64::from(self.parameters.copies);
         match summary.first_refused {
             _ if summary.timed_out => Outcome::TimedOut { at: summary.operations / copies },
             Some(first) => Outcome::Failures {
@@ -91,7 +91,7 @@ pub fn time(task: &ThreadedTask<'_>, clock: Clock, replays: u32) -> Report<Threa
     let (mut waits, mut done) = (0, 0);
     for _ in 0..replays {
         let timing = || Timing { overhead: clock.overhead_ticks, ..Timing::default() };
-        let watches = (0..task.course.users()).map(|_| timing()).collect();
+        let watches = (0..task.parameters.users()).map(|_| timing()).collect();
         let made = task.region(true).and_then(|mut region| task.replay(&mut region, watches));
         let (summary, watches) = match made {
             Ok(result) => result,
@@ -130,7 +130,7 @@ fn verified(task: &ThreadedTask<'_>) -> Result<Report<ThreadedSpace>, String> {
     let mut region = task.region(false)?;
     let start = if task.subject.own_pages { 0 } else { region.start() as usize };
     let verified = Verified::new(start, start + task.heap_bytes);
-    let (summary, _) = task.replay(&mut region, vec![Verifying(&verified); task.course.users()])?;
+    let (summary, _) = task.replay(&mut region, vec![Verifying(&verified); task.parameters.users()])?;
     let peak_live_bytes = verified.peak_live_bytes();
     let outcome = task.outcome(&summary);
     let smallest_heap_bytes = if task.subject.own_pages || matches!(outcome, Outcome::TimedOut { .. }) {
@@ -153,9 +153,9 @@ fn smallest(task: &ThreadedTask<'_>, region: &mut Region) -> Option<u64> {
         if steps <= hopeless {
             return Verdict::Fails;
         }
-        match SharedHeap::new(task.subject, region, bytes(steps) as usize, task.course.users()) {
+        match SharedHeap::new(task.subject, region, bytes(steps) as usize, task.parameters.users()) {
             Err(_) => Verdict::Fails,
-            Ok(heap) => match serves(task.course, &heap) {
+            Ok(heap) => match serves(task.parameters, &heap) {
                 Ok(Some(true)) => Verdict::Serves,
                 Ok(Some(false)) | Err(_) => Verdict::Fails,
                 Ok(None) => Verdict::Unknown,

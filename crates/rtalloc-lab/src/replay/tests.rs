@@ -3,8 +3,8 @@
 use super::isolate::Board;
 use super::processor::Budget;
 use super::settings::{Probes, Settings, automatic_heap_bytes};
-use super::whole_trace::{Course, End};
-use super::{Fault, Nobody, Replay};
+use super::whole_trace::{End, WholeTrace};
+use super::{Fault, NoObserver, Replay};
 use crate::experiment::cells::measure;
 use crate::present::metric;
 use crate::probe::{Task, space};
@@ -410,8 +410,8 @@ fn serves(trace: &Path, subject: &Subject, total_bytes: u64) -> bool {
     let mut probing = Region::new(1 << 20, false).expect("a region");
     let outside = Heap::new(subject, &mut probing, 1 << 20).expect("a heap").outside_bytes;
     let Ok(heap) = Heap::new(subject, &mut region, total_bytes as usize - outside) else { return false };
-    let course = Course { trace, budget: Budget::new(Duration::from_secs(60)), board: &board };
-    course.run::<true, true, _>(&heap, &mut Replay::new(), &mut Nobody).expect("no fault") == End::Completed
+    let whole_trace = WholeTrace { trace, budget: Budget::new(Duration::from_secs(60)), board: &board };
+    whole_trace.run::<true, true, _>(&heap, &mut Replay::new(), &mut NoObserver).expect("no fault") == End::Completed
 }
 
 #[test]
@@ -503,12 +503,12 @@ impl<const WRONG: u8> Restless<WRONG> {
     }
 
     unsafe extern "C-unwind" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the region outlives the heap, which alone uses it.
         unsafe { Self::make(region, bytes) }.map_or(null_mut(), |made| made.context)
     }
 
     unsafe extern "C-unwind" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the context is that of a heap of this type, and the block is longer than the offset.
         unsafe { Self::dereference(context, block, offset).read() }
     }
 }
@@ -586,7 +586,7 @@ fn restless<const WRONG: u8>() -> Result<(), Fault> {
         perform(Op::Free { slot: 3 });
     }
     let mut replay = Replay::new();
-    replay.run::<true, _>(&heap, &events, &mut Nobody)?;
+    replay.run::<true, _>(&heap, &events, &mut NoObserver)?;
     assert_eq!((replay.refused(), replay.index()), (0, events.len() as u64));
     Ok(())
 }

@@ -55,7 +55,7 @@ impl Ordering {
 
 /// A replay's parameters.
 #[derive(Clone, Copy, Debug)]
-pub struct Course<'a> {
+pub struct Parameters<'a> {
     /// The trace.
     pub trace: &'a Path,
     /// Its operations.
@@ -74,7 +74,7 @@ pub struct Course<'a> {
     pub board: &'a Board,
 }
 
-impl Course<'_> {
+impl Parameters<'_> {
     /// Number of threads of the replay.
     #[must_use]
     pub fn users(&self) -> usize {
@@ -291,7 +291,7 @@ unsafe impl Sync for Entry {}
 
 /// The shared state of a replay's threads.
 struct Shared<'a> {
-    course: Course<'a>,
+    parameters: Parameters<'a>,
     heap: &'a SharedHeap<'a>,
     blocks: Vec<Entry>,
     /// Names of freed blocks.
@@ -311,17 +311,17 @@ struct Shared<'a> {
 ///
 /// [`ThreadedError`].
 pub fn run<W: Watch>(
-    course: Course<'_>,
+    parameters: Parameters<'_>,
     heap: &SharedHeap<'_>,
     watches: Vec<W>,
 ) -> Result<(Summary, Vec<W>), ThreadedError> {
     // Live blocks, blocks freed by operations that are fed and not done, and those of the current chunk.
-    let copies = u64::from(course.copies);
-    let operations = course.events.saturating_mul(copies);
+    let copies = u64::from(parameters.copies);
+    let operations = parameters.events.saturating_mul(copies);
     let chunk = crate::trace::CHUNK_EVENTS as u64 * copies;
-    let names = u64::from(course.slots) * copies + AHEAD.min(operations) + chunk.min(operations);
+    let names = u64::from(parameters.slots) * copies + AHEAD.min(operations) + chunk.min(operations);
     let shared = Shared {
-        course,
+        parameters,
         heap,
         blocks: (0..names)
             .map(|_| Entry { turn: AtomicU32::new(0), owned: UnsafeCell::new((Block::NONE, 0)) })
@@ -332,7 +332,7 @@ pub fn run<W: Watch>(
         go: AtomicBool::new(false),
         stop: AtomicBool::new(false),
     };
-    let users: Vec<User<'_>> = (0..course.users())
+    let users: Vec<User<'_>> = (0..parameters.users())
         .map(|number| heap.join(number).ok_or(ThreadedError::NoPlace(number)))
         .collect::<Result<_, _>>()?;
     std::thread::scope(|scope| {
@@ -375,13 +375,13 @@ fn feed(shared: &Shared<'_>, threads: Vec<Sender<Vec<Order>>>) -> Result<bool, T
 }
 
 fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) -> Result<bool, TraceError> {
-    let Course { trace, copies, threads: recorded, budget, .. } = shared.course;
+    let Parameters { trace, copies, threads: recorded, budget, .. } = shared.parameters;
     let mut reader = Reader::open(trace)?;
     let mut chunk = Vec::new();
     let mut index = 0;
     // By slot and copy: the current block. By block: the turn of the next order.
     let mut names: Vec<u32> = Vec::new();
-    let mut turns = vec![0_u32; shared.blocks.len()];
+    let mut next_turns = vec![0_u32; shared.blocks.len()];
     let mut unused = Vec::new();
     while reader.next_chunk(&mut chunk)? {
         let mut batches = vec![Vec::new(); threads.len()];
@@ -399,8 +399,8 @@ fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) 
                     names[place] = unused.pop().expect("more names than blocks and operations ahead");
                 }
                 let block = names[place];
-                let turn = turns[block as usize];
-                turns[block as usize] = turn.wrapping_add(1);
+                let turn = next_turns[block as usize];
+                next_turns[block as usize] = turn.wrapping_add(1);
                 batches[(copy * recorded + event.thread) as usize].push(Order { index, block, turn, task });
                 index += 1;
             }
@@ -423,7 +423,7 @@ fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) 
                 let _ = thread.send(batch);
             }
         }
-        shared.course.board.at(index / u64::from(copies));
+        shared.parameters.board.at(index / u64::from(copies));
     }
     Ok(true)
 }
@@ -493,7 +493,7 @@ impl<W: Watch> Worker<'_, '_, W> {
         let ready = |shared: &Shared<'_>| {
             // Earlier operations on the block happen before later ones, whichever thread performed them.
             entry.turn.load(atomic::Ordering::Acquire) == order.turn
-                && (shared.course.ordering == Ordering::Causal
+                && (shared.parameters.ordering == Ordering::Causal
                     || shared.turn.load(atomic::Ordering::Acquire) == order.index)
         };
         if ready(self.shared) {
@@ -522,7 +522,7 @@ impl<W: Watch> Worker<'_, '_, W> {
 
     /// Whether another thread stopped, or the time ran out.
     fn is_over(&mut self) -> bool {
-        if self.shared.course.budget.is_spent() {
+        if self.shared.parameters.budget.is_spent() {
             self.summary.timed_out = true;
             self.shared.stop.store(true, atomic::Ordering::Relaxed);
         }
@@ -557,7 +557,7 @@ impl<W: Watch> Worker<'_, '_, W> {
         }
         self.summary.operations += 1;
         entry.turn.store(order.turn.wrapping_add(1), atomic::Ordering::Release);
-        if self.shared.course.ordering == Ordering::Recorded {
+        if self.shared.parameters.ordering == Ordering::Recorded {
             self.shared.turn.store(order.index + 1, atomic::Ordering::Release);
         }
         Ok(())
@@ -634,18 +634,18 @@ impl<W: Watch> Worker<'_, '_, W> {
 /// # Errors
 ///
 /// [`ThreadedError`].
-pub fn serves(course: Course<'_>, heap: &SharedHeap<'_>) -> Result<Option<bool>, ThreadedError> {
-    let mut users: Vec<User<'_>> = (0..course.users())
+pub fn serves(parameters: Parameters<'_>, heap: &SharedHeap<'_>) -> Result<Option<bool>, ThreadedError> {
+    let mut users: Vec<User<'_>> = (0..parameters.users())
         .map(|number| heap.join(number).ok_or(ThreadedError::NoPlace(number)))
         .collect::<Result<_, _>>()?;
-    let mut blocks = vec![Block::NONE; course.slots as usize * course.copies as usize];
-    let mut reader = Reader::open(course.trace)?;
+    let mut blocks = vec![Block::NONE; parameters.slots as usize * parameters.copies as usize];
+    let mut reader = Reader::open(parameters.trace)?;
     let mut chunk = Vec::new();
     while reader.next_chunk(&mut chunk)? {
         for event in &chunk {
-            for copy in 0..course.copies {
-                let user = &mut users[(copy * course.threads + event.thread) as usize];
-                let block = &mut blocks[slot_of(event) as usize * course.copies as usize + copy as usize];
+            for copy in 0..parameters.copies {
+                let user = &mut users[(copy * parameters.threads + event.thread) as usize];
+                let block = &mut blocks[slot_of(event) as usize * parameters.copies as usize + copy as usize];
                 match task_of(event) {
                     Task::Allocate { size, align } => {
                         let align = align.max(user.entries.natural_align_bytes as u32);
@@ -677,7 +677,7 @@ pub fn serves(course: Course<'_>, heap: &SharedHeap<'_>) -> Result<Option<bool>,
                 }
             }
         }
-        if course.budget.is_spent() {
+        if parameters.budget.is_spent() {
             return Ok(None);
         }
     }

@@ -13,7 +13,7 @@ const STRIDE: usize = 1024;
 
 /// The source of a replay's operations, and its time limit.
 #[derive(Clone, Copy, Debug)]
-pub struct Course<'a> {
+pub struct WholeTrace<'a> {
     /// The trace.
     pub trace: &'a Path,
     /// Limit of its processor time.
@@ -35,7 +35,7 @@ pub enum End {
 
 /// Why a replay cannot continue.
 #[derive(Debug, thiserror::Error)]
-pub enum CourseError {
+pub enum WholeTraceError {
     /// The trace cannot be read.
     #[error("the trace cannot be read: {0}")]
     Trace(#[from] TraceError),
@@ -44,18 +44,18 @@ pub enum CourseError {
     Fault(#[from] Fault),
 }
 
-impl Course<'_> {
+impl WholeTrace<'_> {
     /// Replays the trace. `VERIFYING` as in [`Replay::run`]; `FIRM` stops at the first refused request.
     ///
     /// # Errors
     ///
-    /// [`CourseError`].
+    /// [`WholeTraceError`].
     pub fn run<const VERIFYING: bool, const FIRM: bool, O: Observer>(
         &self,
         heap: &Heap<'_>,
         replay: &mut Replay,
         observer: &mut O,
-    ) -> Result<End, CourseError> {
+    ) -> Result<End, WholeTraceError> {
         let mut reader = Reader::open(self.trace)?;
         let mut events = Vec::new();
         while reader.next_chunk(&mut events)? {

@@ -52,19 +52,19 @@ schemas! {
     /// `rtalloc export --json`.
     EXPORT = ("rtalloc-export", 2);
     /// `rtalloc reproduce tlsf`.
-    TLSF = ("rtalloc-reproduce-tlsf", 2);
+    TLSF = ("rtalloc-reproduce-tlsf", 3);
     /// `rtalloc reproduce puaut`.
     PUAUT = ("rtalloc-reproduce-puaut", 2);
     /// `rtalloc reproduce wait-free`.
     WAIT_FREE = ("rtalloc-reproduce-wait-free", 2);
     /// `rtalloc reproduce thesis`.
-    THESIS = ("rtalloc-reproduce-thesis", 2);
+    THESIS = ("rtalloc-reproduce-thesis", 3);
     /// `rtalloc reproduce compact-fit`.
     COMPACT_FIT = ("rtalloc-reproduce-compact-fit", 2);
     /// `rtalloc reproduce robson`.
     ROBSON = ("rtalloc-reproduce-robson", 2);
     /// `rtalloc reproduce all`.
-    ALL_PAPERS = ("rtalloc-reproduce-all", 2);
+    ALL_PAPERS = ("rtalloc-reproduce-all", 3);
 }
 
 /// A document: its schema, followed by its content.

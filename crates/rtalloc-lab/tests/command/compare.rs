@@ -46,7 +46,7 @@ fn a_refusal_is_reported_and_fails() {
 fn what_is_not_there_is_answered_with_what_is() {
     for (arguments, parts) in [
         (&["tlfs", "rlsf"][..], &["tlfs is neither an allocator nor a trace or workload", "did you mean tlsf"][..]),
-        (&["tlsf", "nobody"], &["no allocator \"nobody\""]),
+        (&["tlsf", "unknown"], &["no allocator \"unknown\""]),
         (&["tlsf"], &["tlsf: name a second allocator to compare it with"]),
         (&["tlsf", "buddy", "p1"], &["\"buddy\" is a group", "binary-buddy"]),
         (&["tlsf", "system"], &["system takes its pages from the system", "rtalloc run"]),

@@ -47,7 +47,7 @@ fn the_thesis_is_reproduced_in_every_part() {
             for (_, of) in Costs::SIDES {
                 assert_eq!(of(ticks).count, of(&ours.instructions).count, "{name}, {}", row.name);
             }
-            assert_eq!(ours.course.is_empty(), !trace.load.part.is_recorded(), "{name}, {}", row.name);
+            assert_eq!(ours.timeline.is_empty(), !trace.load.part.is_recorded(), "{name}, {}", row.name);
         }
     }
     // Every claim has its figures.

@@ -57,7 +57,7 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
     let about = stdout(rtalloc_in(at, "inspect worst-talc-allocate.rtrace").success());
     assert!(about.contains("not known to be the worst case of talc"), "{about}");
     for (arguments, complaint) in [
-        ("generate worst:nobody", "nobody"),
+        ("generate worst:unknown", "unknown"),
         ("generate worst:ours", "is a group"),
         ("generate worst:system", "takes its own pages"),
         ("generate worst:tlsf --recipe paper --operation reallocate", "available: harder"),

@@ -133,7 +133,7 @@ struct UserContext<S> {
 impl<S> UserContext<S> {
     #[inline(always)]
     unsafe fn of<'a>(context: *mut c_void) -> &'a mut Self {
-        // SAFETY: guaranteed by the caller: the context belongs to a user, and only the caller accesses it now.
+        // SAFETY: the context belongs to a user, and only the caller accesses it now.
         unsafe { &mut *context.cast::<Self>() }
     }
 
@@ -206,7 +206,7 @@ unsafe extern "C-unwind" fn reallocate<T: SharedTarget>(
 }
 
 unsafe fn join<T: SharedTarget>(heap: *mut c_void, number: usize) -> Option<*mut c_void> {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: `heap` came from `make`, and `number` is not in use.
     let slot = unsafe { T::join(heap, number) }?;
     Some(Box::into_raw(Box::new(UserContext { count: Count::default(), slot })).cast())
 }
@@ -220,7 +220,7 @@ unsafe fn leave<T: SharedTarget>(heap: *mut c_void, number: usize, context: *mut
 }
 
 unsafe fn reclaim<T: SharedTarget>(context: *mut c_void, budget: usize) -> usize {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: `context` came from `join`, and only the caller uses it.
     T::reclaim(unsafe { &mut UserContext::<T::Slot>::of(context).slot }, budget)
 }
 
@@ -323,7 +323,7 @@ pub struct Together<H>(PhantomData<H>);
 
 impl<H: Tuned> Together<H> {
     unsafe fn of<'a>(heap: *mut c_void) -> &'a mut H {
-        // SAFETY: guaranteed by the caller: `make` boxed it, and there is no other reference.
+        // SAFETY: `make` boxed it, and there is no other reference.
         unsafe { &mut *heap.cast::<H>() }
     }
 }
@@ -384,7 +384,7 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
 
     #[inline(always)]
     unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, _size: usize, _align: usize) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the block is live and came from this heap.
         unsafe { slot.deallocate(block) }
     }
 
@@ -396,7 +396,7 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
         align: usize,
         new: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the block is live and came from this heap.
         unsafe { slot.reallocate_bytes(block, new, align) }
     }
 
@@ -457,7 +457,7 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
         if users > L::MAX_USERS {
             return Err(format!("{users} users without a lock"));
         }
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the region outlives the heap, which alone uses it.
         let made = unsafe { T::make(region, bytes) }?;
         let guarded = Box::new(Guarded { lock: L::INIT, context: made.context });
         Ok(Made { context: Box::into_raw(guarded).cast(), ..made })

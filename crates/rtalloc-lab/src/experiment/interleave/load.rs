@@ -69,7 +69,7 @@ impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
     /// See [`SharedAllocator::slot`].
     pub(super) unsafe fn new(heap: &'h H, slot: usize, number: usize, region: std::ops::Range<usize>) -> Self {
         let align = H::CONTRACT.single_user.alignment_bytes.min(rtalloc_subjects::NATURAL_ALIGN_BYTES);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: no other user takes this slot while the worker has it.
         Self { heap, slot: unsafe { heap.slot(slot) }, number, region, align }
     }
 

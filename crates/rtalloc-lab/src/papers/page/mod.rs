@@ -328,7 +328,7 @@ mod tests {
                 figures: vec![figure],
             }],
             notes: vec!["a note".into()],
-            errata: vec!["it errs".into()],
+            errata: vec!["a misprint".into()],
         }
     }
 
@@ -352,7 +352,7 @@ mod tests {
             "all (6)",
             "a &lt; b",
             "It climbs.",
-            "it errs",
+            "a misprint",
             "1 confirmed, 1 refuted, 1 not reproduced.",
             "<p>Measured ",
         ] {
@@ -377,7 +377,7 @@ mod tests {
         let environments = [Environment::here(Clock::calibrate())];
         let page = of_one(&chapter("one"), &environments);
         assert!(page.contains(&measured(&environments[0])) && page.contains(version::TEXT));
-        assert!(page.contains("it errs") && page.contains("href=\"#errata\"") && page.contains(VERDICTS_MEAN));
+        assert!(page.contains("a misprint") && page.contains("href=\"#errata\"") && page.contains(VERDICTS_MEAN));
         assert!(!page.contains("times of different machines"));
         let page = of_one(&Chapter { errata: Vec::new(), ..chapter("one") }, &environments);
         assert!(!page.contains("errata"));

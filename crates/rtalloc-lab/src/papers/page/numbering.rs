@@ -58,7 +58,7 @@ mod tests {
         let second = numbering.entered("<a class=\"v0\"/><a class=\"plot\"/>", &[named("tlsf", "tlsf")]);
         assert_eq!(second, "<a class=\"v1\"/><a class=\"plot\"/>");
         assert_eq!(
-            ["tlsf*", "TLSF", "first-fit", "nobody"].map(|name| numbering.index(name)),
+            ["tlsf*", "TLSF", "first-fit", "unknown"].map(|name| numbering.index(name)),
             [Some(1), Some(1), Some(0), None]
         );
         let many = [named("CFM 1", "compact-fit-paper"), named("CFM 2", "compact-fit-paper")];

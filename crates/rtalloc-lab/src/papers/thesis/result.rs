@@ -164,7 +164,7 @@ pub struct Run {
     /// Instructions, with exact histograms.
     pub instructions: Costs,
     /// Memory over time, if the trace was recorded.
-    pub course: Vec<Moment>,
+    pub timeline: Vec<Moment>,
 }
 
 /// The figures of tables 5 to 8.
@@ -317,5 +317,5 @@ pub struct Measured {
     /// Instructions up to the end of the equal prefix.
     pub prefix_instructions: Costs,
     /// Memory over time, if the trace was recorded.
-    pub course: Vec<Moment>,
+    pub timeline: Vec<Moment>,
 }

@@ -68,8 +68,8 @@ pub enum Unit {
         /// Number of identical replays.
         replicas: u32,
     },
-    /// Memory over time: figure 9. Yields [`Found::Course`].
-    Course(Load),
+    /// Memory over time: figure 9. Yields [`Found::Timeline`].
+    Timeline(Load),
     /// Instructions of single operations under a random load: figure 6. Yields [`Found::Bands`].
     Bands {
         /// The allocator.
@@ -105,7 +105,7 @@ impl Unit {
     #[must_use]
     pub fn subject(&self) -> &str {
         match self {
-            Self::Run(load) | Self::Time { load, .. } | Self::Course(load) => &load.subject,
+            Self::Run(load) | Self::Time { load, .. } | Self::Timeline(load) => &load.subject,
             Self::Bands { subject, .. }
             | Self::Steps { subject, .. }
             | Self::Worst { subject }
@@ -132,8 +132,8 @@ pub enum Found {
     Run(Run),
     /// Of [`Unit::Time`].
     Time(Costs),
-    /// Of [`Unit::Course`].
-    Course(Vec<Moment>),
+    /// Of [`Unit::Timeline`].
+    Timeline(Vec<Moment>),
     /// Of [`Unit::Bands`].
     Bands(Vec<Seen>),
     /// Of [`Unit::Steps`].

@@ -456,12 +456,12 @@ mod tests {
         let svg = sheet(100, 50, 2, "values", |canvas| {
             let places = [((0, 0), 1.0, 0.25), ((3, 3), 2.0, 3.0), ((50, 3), 2.5, 1e6), ((52, 3), 7.0, 8.0)];
             canvas.tooltips((1, "a<b"), ["bytes", "ticks"], places);
-            canvas.tooltips((0, "nobody"), ["bytes", "ticks"], []);
+            canvas.tooltips((0, "unknown"), ["bytes", "ticks"], []);
             Ok(())
         })
         .expect("drawn");
         let tips = "<g class=\"v1\" data-name=\"a&lt;b\" data-x=\"bytes\" data-y=\"ticks\" \
                     data-at=\"0 0 1 0.250;50 3 2.500 1000000;52 3 7 8\"></g></svg>";
-        assert!(svg.contains(tips) && !svg.contains("nobody"), "{svg}");
+        assert!(svg.contains(tips) && !svg.contains("unknown"), "{svg}");
     }
 }

@@ -16,14 +16,14 @@ fn crossing(count: usize, threads: u32, seed: u64) -> Vec<Event> {
     events
 }
 
-fn course<'a>(
+fn parameters<'a>(
     trace: &'a Path,
     totals: &crate::trace::Totals,
     copies: u32,
     ordering: Ordering,
     board: &'a Board,
-) -> Course<'a> {
-    Course {
+) -> Parameters<'a> {
+    Parameters {
         trace,
         events: totals.events,
         slots: totals.slots,
@@ -43,13 +43,13 @@ fn every_subject_replays_threads_that_free_each_others_blocks() {
     let board = Board::new().expect("a board");
     for subject in all().iter().filter(|subject| subject.ready().is_ok()) {
         for (ordering, copies) in [(Ordering::Causal, 1), (Ordering::Recorded, 1), (Ordering::Causal, 2)] {
-            let course = course(file.path(), &totals, copies, ordering, &board);
+            let parameters = parameters(file.path(), &totals, copies, ordering, &board);
             let mut region = Region::new(BYTES, false).expect("memory");
             let start = if subject.own_pages { 0 } else { region.start() as usize };
-            let mut heap = SharedHeap::new(subject, &mut region, BYTES, course.users()).expect(subject.name);
+            let mut heap = SharedHeap::new(subject, &mut region, BYTES, parameters.users()).expect(subject.name);
             let verified = Verified::new(start, start + BYTES);
-            let watches = vec![Verifying(&verified); course.users()];
-            let (summary, _) = run(course, &heap, watches).expect(subject.name);
+            let watches = vec![Verifying(&verified); parameters.users()];
+            let (summary, _) = run(parameters, &heap, watches).expect(subject.name);
             assert_eq!(summary.operations, 4000 * u64::from(copies), "{}", subject.name);
             // An allocator that cannot serve such an alignment skips the later operations on such blocks; all others
             // skip nothing.
@@ -88,12 +88,12 @@ impl Watch for Clocked<'_> {
 fn times(events: &[Event], ordering: Ordering) -> Vec<usize> {
     let (file, totals) = written(events);
     let board = Board::new().expect("a board");
-    let course = course(file.path(), &totals, 1, ordering, &board);
+    let parameters = parameters(file.path(), &totals, 1, ordering, &board);
     let mut region = Region::new(BYTES, false).expect("memory");
-    let heap = SharedHeap::new(one("tlsf-mutex").expect("ours"), &mut region, BYTES, course.users()).expect("room");
+    let heap = SharedHeap::new(one("tlsf-mutex").expect("ours"), &mut region, BYTES, parameters.users()).expect("room");
     let now = AtomicUsize::new(0);
-    let watches = vec![Clocked { now: &now, seen: Vec::new() }; course.users()];
-    let (summary, watches) = run(course, &heap, watches).expect("sound");
+    let watches = vec![Clocked { now: &now, seen: Vec::new() }; parameters.users()];
+    let (summary, watches) = run(parameters, &heap, watches).expect("sound");
     assert_eq!(summary.refused.total(), 0);
     let mut times = vec![usize::MAX; events.len()];
     for (index, time) in watches.iter().flat_map(|watch| &watch.seen) {
@@ -140,12 +140,12 @@ fn names_of_freed_blocks_are_reused_in_a_trace_longer_than_the_read_ahead() {
         .collect();
     let (file, totals) = written(&events);
     let board = Board::new().expect("a board");
-    let course = course(file.path(), &totals, 1, Ordering::Causal, &board);
+    let parameters = parameters(file.path(), &totals, 1, Ordering::Causal, &board);
     // The allocating thread may be ahead by half of the read-ahead.
     const ROOM: usize = 64 << 20;
     let mut region = Region::new(ROOM, false).expect("memory");
     let heap = SharedHeap::new(one("tlsf-ticket").expect("ours"), &mut region, ROOM, 2).expect("room");
-    let (summary, _) = run(course, &heap, vec![(), ()]).expect("sound");
+    let (summary, _) = run(parameters, &heap, vec![(), ()]).expect("sound");
     assert_eq!((summary.operations, summary.foreign_frees), (totals.events, totals.frees));
 }
 
@@ -155,20 +155,20 @@ impl Watch for () {}
 fn blocks_that_do_not_fit_are_skipped_and_counted() {
     let (file, totals) = written(&crossing(2000, 2, 5));
     let board = Board::new().expect("a board");
-    let course = course(file.path(), &totals, 1, Ordering::Recorded, &board);
+    let parameters = parameters(file.path(), &totals, 1, Ordering::Recorded, &board);
     let bytes = totals.peak_live_bytes as usize / 2;
     let mut region = Region::new(bytes, false).expect("memory");
     let subject = one("tlsf-mutex").expect("ours");
     let replay = |region: &mut Region, bytes| {
         let heap = SharedHeap::new(subject, region, bytes, 2).expect("room for the control structure");
-        run(course, &heap, vec![(), ()]).expect("sound").0
+        run(parameters, &heap, vec![(), ()]).expect("sound").0
     };
     let summary = replay(&mut region, bytes);
     assert!(summary.refused.exhausted > 0 && summary.left_out > 0 && summary.first_refused.is_some(), "{summary:?}");
     // The recorded order is deterministic.
     assert_eq!(Summary { waits: 0, ..replay(&mut region, bytes) }, Summary { waits: 0, ..summary });
     let heap = SharedHeap::new(subject, &mut region, bytes, 2).expect("as before");
-    assert_eq!(serves(course, &heap).expect("sound"), Some(false));
+    assert_eq!(serves(parameters, &heap).expect("sound"), Some(false));
 }
 
 #[test]
@@ -189,12 +189,14 @@ fn a_block_owned_twice_is_detected() {
 fn a_thread_that_waits_in_vain_ends_when_the_time_runs_out() {
     let (file, totals) = written(&crossing(2000, 2, 6));
     let board = Board::new().expect("a board");
-    let late =
-        Course { budget: Budget::new(Duration::ZERO), ..course(file.path(), &totals, 1, Ordering::Causal, &board) };
+    let late = Parameters {
+        budget: Budget::new(Duration::ZERO),
+        ..parameters(file.path(), &totals, 1, Ordering::Causal, &board)
+    };
     let mut region = Region::new(BYTES, false).expect("memory");
     let heap = SharedHeap::new(one("tlsf-mutex").expect("ours"), &mut region, BYTES, 2).expect("room");
     let (summary, _) = run(late, &heap, vec![(), ()]).expect("sound");
     assert!(summary.timed_out && summary.operations < totals.events, "{summary:?}");
     let broken = PathBuf::from("no/such.rtrace");
-    assert!(matches!(run(Course { trace: &broken, ..late }, &heap, vec![(), ()]), Err(ThreadedError::Trace(_))));
+    assert!(matches!(run(Parameters { trace: &broken, ..late }, &heap, vec![(), ()]), Err(ThreadedError::Trace(_))));
 }

@@ -36,7 +36,7 @@ const FULL_BYTES: usize = 7 << 20;
 /// Number of operations of figure 7.
 const OPERATIONS: usize = 5000;
 /// Factor for the number of objects in the repetition of figure 7: with our tasks, no size class ever fills a page.
-const CROWD: u64 = 24;
+const CROWDED_TIMES: u64 = 24;
 /// Number of operations of that repetition.
 const CROWDED_OPERATIONS: usize = 40_000;
 
@@ -57,7 +57,7 @@ struct Drawn {
 enum Loads {
     Incremental,
     RateMonotonic,
-    /// The same with [`CROWD`] times as many objects.
+    /// The same with [`CROWDED_TIMES`] times as many objects.
     Crowded,
 }
 
@@ -66,7 +66,7 @@ impl Loads {
         match self {
             Loads::Incremental => incremental(),
             Loads::RateMonotonic => rate_monotonic(seed, 1, OPERATIONS),
-            Loads::Crowded => rate_monotonic(seed, CROWD, CROWDED_OPERATIONS),
+            Loads::Crowded => rate_monotonic(seed, CROWDED_TIMES, CROWDED_OPERATIONS),
         }
     }
 }
@@ -180,7 +180,7 @@ impl Experiments<'_> {
             ours: counts(self.process, subject, &load, panel.frees),
         });
         let crowded = if matches!(panel.load, Loads::Crowded) {
-            format!(", {CROWD} times as many objects")
+            format!(", {CROWDED_TIMES} times as many objects")
         } else {
             String::new()
         };

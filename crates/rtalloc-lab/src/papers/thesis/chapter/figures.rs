@@ -83,8 +83,8 @@ fn selection() -> Vec<Standing> {
 /// The trace in the form used by trace plots.
 fn as_result(trace: &OnTrace) -> TraceResult {
     let facts = &trace.facts;
-    let used = |course: &[Moment]| Curve {
-        points: course.iter().map(|moment| (moment.operation, moment.used_bytes)).collect(),
+    let used = |timeline: &[Moment]| Curve {
+        points: timeline.iter().map(|moment| (moment.operation, moment.used_bytes)).collect(),
     };
     let cell = |row: &Row| {
         let subject = named(&row.name, ALLOCATORS.iter().find(|(there, _)| *there == row.name)?.1).subject;
@@ -104,7 +104,7 @@ fn as_result(trace: &OnTrace) -> TraceResult {
                 free: ours.instructions.free.clone(),
                 ..Instructions::default()
             }),
-            space: ours.map(|ours| Space { used: used(&ours.course), ..Space::default() }),
+            space: ours.map(|ours| Space { used: used(&ours.timeline), ..Space::default() }),
         })
     };
     TraceResult {
@@ -178,8 +178,8 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     }));
     let names: Vec<(&str, &str)> = ALLOCATORS.into();
     let curves = (0..).zip(rows(trace)).map(|(index, row)| {
-        let course = row.ours.as_ref().map_or(&[][..], |ours| &ours.course);
-        (index, course.iter().map(|moment| (float(moment.operation), float(moment.bookkeeping_bytes))).collect())
+        let timeline = row.ours.as_ref().map_or(&[][..], |ours| &ours.timeline);
+        (index, timeline.iter().map(|moment| (float(moment.operation), float(moment.bookkeeping_bytes))).collect())
     });
     let panel = Panel {
         title: format!("Figure {overhead}: overhead on {name}"),
@@ -217,11 +217,11 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
 
 /// A panel of figures 28 to 33.
 fn wasted(index: usize, row: &Row) -> Multiple {
-    let course = row.ours.as_ref().map_or(&[][..], |ours| &ours.course);
+    let timeline = row.ours.as_ref().map_or(&[][..], |ours| &ours.timeline);
     let area = |bytes: fn(&Moment) -> u64| -> Vec<(f64, f64)> {
-        course.iter().map(|moment| (float(moment.operation), kib(bytes(moment)))).collect()
+        timeline.iter().map(|moment| (float(moment.operation), kib(bytes(moment)))).collect()
     };
-    let sum = |bytes: fn(&Moment) -> u64| float(course.iter().map(bytes).sum());
+    let sum = |bytes: fn(&Moment) -> u64| float(timeline.iter().map(bytes).sum());
     let (own, inside) = (sum(|moment| moment.bookkeeping_bytes), sum(|moment| moment.internal_bytes));
     Multiple {
         title: row.name.clone(),

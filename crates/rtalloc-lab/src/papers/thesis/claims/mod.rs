@@ -512,8 +512,8 @@ impl<'a> Judge<'a> {
     /// Section 6.9: 3 % internal fragmentation of TLSF's blocks.
     fn inside_tlsf(&self) -> Claim {
         let share = |trace: &OnTrace| {
-            let course = &trace.of("tlsf")?.course;
-            let (lost, granted) = course.iter().fold((0, 0), |(lost, granted), moment| {
+            let timeline = &trace.of("tlsf")?.timeline;
+            let (lost, granted) = timeline.iter().fold((0, 0), |(lost, granted), moment| {
                 (lost + moment.internal_bytes, granted + moment.internal_bytes + moment.live_bytes)
             });
             (granted > 0).then(|| lost as f64 / granted as f64)

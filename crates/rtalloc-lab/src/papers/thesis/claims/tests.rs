@@ -32,7 +32,7 @@ fn row(part: Part, name: &str, figures_of: &str) -> Row {
         completed: 1,
         instructions: costs.clone(),
         prefix_instructions: costs.clone(),
-        course: vec![moment],
+        timeline: vec![moment],
     };
     Row { name: name.into(), ours: Ok(ours), ticks: Some(Ok(costs)) }
 }
@@ -98,7 +98,7 @@ fn figures_that_say_otherwise_refute() {
         trace.facts.mallocs = 100;
         for row in &mut trace.rows {
             let ours = row.ours.as_mut().expect("published");
-            ours.course[0].internal_bytes = 20;
+            ours.timeline[0].internal_bytes = 20;
             ours.cut.fragmentation = if trace.load.part == Part::Small { 0.1 } else { 0.2 };
         }
     }

@@ -102,7 +102,7 @@ impl<'a> Experiments<'a> {
         let run = |name: &str, events: &[Event]| -> Result<Run, String> {
             let mut run = self.apart(name, events)?;
             if !load.part.is_recorded() {
-                run.course.clear();
+                run.timeline.clear();
             }
             Ok(run)
         };
@@ -111,7 +111,7 @@ impl<'a> Experiments<'a> {
         let both = |(name, cut): (&str, Result<Run, String>)| {
             let cut = cut?;
             let mut short = if cut.operations as usize == prefix { cut.clone() } else { run(name, &events[..prefix])? };
-            short.course.clear();
+            short.timeline.clear();
             Ok([cut, short])
         };
         Replayed {
@@ -285,7 +285,7 @@ fn measured(runs: &[&[Run; 2]]) -> Measured {
         completed: runs.iter().filter(|run| run[0].completed).count() as u64,
         instructions: costs(0),
         prefix_instructions: costs(1),
-        course: runs.first().map_or_else(Vec::new, |run| run[0].course.clone()),
+        timeline: runs.first().map_or_else(Vec::new, |run| run[0].timeline.clone()),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn sizes(heap_bytes: usize) -> Vec<Granted> {
 }
 
 fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
-    let tells = heap.entries.granted.ok_or("it does not report granted sizes")?;
+    let granted = heap.entries.granted.ok_or("it does not report granted sizes")?;
     // SAFETY: size and alignment form a valid Layout; the block is live until it is freed with the same size and
     // alignment.
     unsafe {
@@ -38,7 +38,7 @@ fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
         if block.is_null() {
             return Err(format!("refused {size} bytes in an empty heap"));
         }
-        let bytes = tells(heap.context, block, size, ALIGN_BYTES);
+        let bytes = granted(heap.context, block, size, ALIGN_BYTES);
         (heap.entries.deallocate)(heap.context, block, size, ALIGN_BYTES);
         Ok(bytes as u64)
     }

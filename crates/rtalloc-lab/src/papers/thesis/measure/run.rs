@@ -6,7 +6,7 @@ use crate::probe::cycles::{self, Clock};
 use crate::probe::{Counts, Task};
 use crate::replay::isolate::Board;
 use crate::replay::processor::Budget;
-use crate::replay::{Block, Nobody, Observer, Replay};
+use crate::replay::{Block, NoObserver, Observer, Replay};
 use crate::result::schema::Outcome;
 use crate::trace::Event;
 use pathbound::counter::executed;
@@ -48,7 +48,7 @@ fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes:
     let mut replay = Replay::new();
     let mut watch = Watch { high: heap.start, ..Watch::default() };
     let stride = events.len().div_ceil(SAMPLES).max(1);
-    let mut course = Vec::new();
+    let mut timeline = Vec::new();
     for events in events.chunks(stride) {
         // One at a time, so that nothing is performed after a request that failed.
         for event in events {
@@ -59,7 +59,7 @@ fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes:
         }
         let own = bookkeeping(&heap, view, watch.high);
         let bookkeeping_bytes = (control_bytes + own.bytes) as u64;
-        course.push(Moment {
+        timeline.push(Moment {
             operation: replay.index() - replay.refused(),
             used_bytes: (watch.high - heap.start + control_bytes) as u64,
             bookkeeping_bytes,
@@ -74,7 +74,7 @@ fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes:
     let high_water_bytes = (watch.high - heap.start + control_bytes) as f64;
     let live_bytes = watch.peak_live_bytes as f64;
     let waste = high_water_bytes - live_bytes;
-    let most_bookkeeping = course.iter().map(|moment| moment.bookkeeping_bytes).max().unwrap_or(0);
+    let most_bookkeeping = timeline.iter().map(|moment| moment.bookkeeping_bytes).max().unwrap_or(0);
     Ok(Run {
         figures: Figures {
             high_water_bytes,
@@ -85,7 +85,7 @@ fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes:
         operations: replay.index() - replay.refused(),
         completed,
         instructions: Costs { malloc: watch.malloc.distribution(), free: watch.free.distribution() },
-        course,
+        timeline,
     })
 }
 
@@ -129,7 +129,7 @@ fn served(subject: &Subject, events: &[Event], heap_bytes: usize) -> Result<usiz
     let heap = Heap::new(subject, &mut region, heap_bytes).map_err(|refusal| refusal.to_string())?;
     let mut replay = Replay::new();
     for events in events.chunks(STRIDE) {
-        replay.run::<false, _>(&heap, events, &mut Nobody).map_err(|fault| fault.to_string())?;
+        replay.run::<false, _>(&heap, events, &mut NoObserver).map_err(|fault| fault.to_string())?;
         if let Some(first) = replay.first_refused() {
             return Ok(first as usize);
         }
@@ -330,10 +330,10 @@ mod tests {
         let (process, events) = (process(), uniform(2000));
         for name in names() {
             let run = run(&process, subject(name).expect("known"), &events, 1 << 20).expect("no fault");
-            assert!(run.completed && !run.course.is_empty(), "{name}");
-            let last = run.course.last().expect("moments");
+            assert!(run.completed && !run.timeline.is_empty(), "{name}");
+            let last = run.timeline.last().expect("moments");
             assert_eq!(last.used_bytes as f64, run.figures.high_water_bytes, "{name}");
-            for moment in &run.course {
+            for moment in &run.timeline {
                 let taken = moment.live_bytes + moment.internal_bytes + moment.bookkeeping_bytes;
                 assert!(taken <= moment.used_bytes + 1024, "{name}: {moment:?}");
             }

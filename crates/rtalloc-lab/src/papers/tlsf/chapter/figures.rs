@@ -203,19 +203,19 @@ pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
 
 /// Figure 9: live and used memory in profile 3.
 pub(super) fn memory(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
-    let courses: Vec<(&str, &[Moment], u64)> = found
+    let timelines: Vec<(&str, &[Moment], u64)> = found
         .cells
         .iter()
         .filter_map(|cell| match (&cell.unit, &cell.found) {
-            (Unit::Course(load), Ok(Found::Course(moments))) => {
+            (Unit::Timeline(load), Ok(Found::Timeline(moments))) => {
                 Some((load.subject.as_str(), moments.as_slice(), load.mallocs))
             }
             _ => None,
         })
         .collect();
-    let Some((_, first, mallocs)) = courses.first() else { return Ok(Vec::new()) };
+    let Some((_, first, mallocs)) = timelines.first() else { return Ok(Vec::new()) };
     let mut names = vec![(LIVE, LIVE)];
-    names.extend(courses.iter().map(|(name, ..)| (*name, *name)));
+    names.extend(timelines.iter().map(|(name, ..)| (*name, *name)));
     let kib = |bytes: u64| bytes as f64 / 1024.0;
     let panel = |title: String, from: u64, until: u64| {
         let within = |moment: &&Moment| (from..until).contains(&moment.malloc);
@@ -223,7 +223,7 @@ pub(super) fn memory(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             moments.iter().filter(within).map(|moment| ((moment.malloc - from) as f64, kib(bytes(moment)))).collect()
         };
         let mut curves: Vec<(usize, Vec<(f64, f64)>)> = vec![(0, curve(first, |moment| moment.live_bytes))];
-        let used = courses.iter().map(|(_, moments, _)| curve(moments, |moment| moment.used_bytes));
+        let used = timelines.iter().map(|(_, moments, _)| curve(moments, |moment| moment.used_bytes));
         curves.extend((1..).zip(used));
         Panel {
             title,

@@ -164,7 +164,7 @@ fn seen(cells: &[Cell]) -> &[Seen] {
 
 fn bands(found: &Tlsf) -> Tabled {
     /// Bands that are identified by their values.
-    const TOLD: usize = 2;
+    const SHOWN: usize = 2;
     let all = seen(&found.cells);
     let mut rows = Vec::new();
     for kind in Kind::ALL {
@@ -175,8 +175,8 @@ fn bands(found: &Tlsf) -> Tabled {
             let mut most: Vec<(u64, u64)> = counts.iter().map(|(value, count)| (*value, *count)).collect();
             most.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
             let formatted: Vec<String> =
-                most.iter().take(TOLD).map(|(value, count)| format!("{value} ({count})")).collect();
-            let more = if most.len() > TOLD { ", ..." } else { "" };
+                most.iter().take(SHOWN).map(|(value, count)| format!("{value} ({count})")).collect();
+            let more = if most.len() > SHOWN { ", ..." } else { "" };
             let range = |least: Option<u64>, most: Option<u64>| match least.zip(most) {
                 Some((least, most)) if least == most => least.to_string(),
                 Some((least, most)) => format!("{least} to {most}"),
@@ -390,7 +390,7 @@ fn formatted(unit: &Unit) -> String {
     match unit {
         Unit::Run(load) => format!("{}, {}, set {}", load.subject, load.profile.name(), load.set),
         Unit::Time { load, .. } => format!("{}, {}, set {}, timed", load.subject, load.profile.name(), load.set),
-        Unit::Course(load) => format!("{}, figure 9", load.subject),
+        Unit::Timeline(load) => format!("{}, figure 9", load.subject),
         Unit::Bands { subject, .. } => format!("{subject}, figure 6"),
         Unit::Steps { subject, .. } => format!("{subject}, tables I and II"),
         Unit::Worst { subject } => format!("{subject}, worst cases"),

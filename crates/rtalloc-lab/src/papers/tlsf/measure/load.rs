@@ -50,7 +50,7 @@ pub fn run(process: &Process, load: &Load) -> Result<Run, String> {
 /// # Errors
 ///
 /// As [`run`].
-pub fn course(load: &Load) -> Result<Vec<Moment>, String> {
+pub fn timeline(load: &Load) -> Result<Vec<Moment>, String> {
     let subject = one(&load.subject).map_err(|error| error.to_string())?;
     let mut watch = Watch { shown: Some(load.mallocs), ..Watch::default() };
     performed(subject, load, &mut watch)?;
@@ -307,7 +307,7 @@ mod tests {
         assert!(fragmentation.of_peaks <= fragmentation.at_peak_used, "{fragmentation:?}");
         assert!(fragmentation.mean > fragmentation.of_peaks, "{fragmentation:?}");
         // The same values as shown in figure 9.
-        let moments = course(&load).expect("performed");
+        let moments = timeline(&load).expect("performed");
         assert_eq!(moments.len(), 2000);
         assert_eq!(moments.iter().map(|moment| moment.live_bytes).max(), Some(peak_live_bytes));
         assert_eq!(moments.last().map(|moment| moment.used_bytes), Some(high_water_bytes));

@@ -98,7 +98,7 @@ pub fn units(settings: &Settings) -> Vec<Unit> {
     units.push(Unit::Steps { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
     units.push(Unit::Internal { subject: "tlsf".into() });
     for subject in settings.subjects.iter().filter(paper) {
-        units.push(Unit::Course(load(Profile::P3, settings.holding, 1, subject)));
+        units.push(Unit::Timeline(load(Profile::P3, settings.holding, 1, subject)));
     }
     let readings = std::iter::once((settings.holding, settings.sets));
     for (holding, sets) in readings.chain(settings.others.iter().map(|other| (*other, settings.few_sets))) {
@@ -130,7 +130,7 @@ pub fn measured(analysis: &Analysis, folder: &Path, unit: &Unit, board: &Board) 
     Ok(match unit {
         Unit::Run(load) => Found::Run(load::run(process, load)?),
         Unit::Time { load, replicas } => Found::Time(load::time(folder, load, *replicas, board)?),
-        Unit::Course(load) => Found::Course(load::course(load)?),
+        Unit::Timeline(load) => Found::Timeline(load::timeline(load)?),
         Unit::Bands { subject, seed, mallocs } => Found::Bands(bands::bands(process, subject, *seed, *mallocs)?),
         Unit::Steps { subject, seed, mallocs } => Found::Steps(steps::steps(process, subject, *seed, *mallocs)?),
         Unit::Worst { subject } => Found::Worst(worst::worst(analysis, subject)?),
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(of(&|unit| matches!(unit, Unit::Run(load) if load.holding == Holding::Literal)), 3 * 2 * 4);
         assert_eq!(of(&|unit| matches!(unit, Unit::Time { .. })), 3 * 2 * 4);
         assert_eq!(of(&|unit| matches!(unit, Unit::Worst { .. })), 5);
-        assert_eq!(of(&|unit| matches!(unit, Unit::Course(_))), 4);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Timeline(_))), 4);
     }
 
     #[test]

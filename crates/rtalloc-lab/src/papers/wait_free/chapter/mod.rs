@@ -293,7 +293,7 @@ fn notes(found: &WaitFree) -> Vec<String> {
     let mut notes = vec![
         format!(
             "ours: ticks of the time-stamp counter ({:.2} GHz, {}), the timer's {} ticks subtracted; threads pinned to \
-             {} in turns, at {priority}. Cases I and II: {}, III and IV: {}, with fresh heaps and threads; II: {} \
+             {} alternately, at {priority}. Cases I and II: {}, III and IV: {}, with fresh heaps and threads; II: {} \
              pairs in each thread. Maxima include interruptions by the machine.",
             environment.tsc_hz as f64 / 1e9,
             environment.cpu,

@@ -55,7 +55,7 @@ pub enum Part {
     Cases,
     /// Accesses to shared words, beside the published bounds
     Steps,
-    /// One thread alone with arenas and with TLSF, in turns
+    /// One thread alone with arenas and with TLSF, alternately
     Local,
     /// Throughput by threads: own blocks, and all frees remote
     Scaling,
