@@ -6,9 +6,11 @@
 //! its instruction as an [`Obstacle`]: a bound then declines, a counter continues.
 
 mod agreement;
+mod examined;
 mod explore;
 mod never_returns;
 
+pub use examined::Examined;
 pub use never_returns::{Ambiguous, NeverReturns};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -17,6 +17,7 @@ pub use no_process::Process;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
 pub use process::Process;
 
+use crate::graph::Examined;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -48,6 +49,12 @@ pub trait Image {
 
     /// The name of the indirect function (IFUNC) whose resolver, which chooses it at program start, is at an address.
     fn chosen(&self, _address: u64) -> Option<String> {
+        None
+    }
+
+    /// What explorations of this image found out about its functions; `None` if the image keeps nothing. The code of an
+    /// image that keeps it never changes.
+    fn examined(&self) -> Option<&Examined> {
         None
     }
 

@@ -9,7 +9,7 @@
 //! retpoline, for example, returns to its caller although none of its own paths does. Functions that reach such a
 //! return, directly or through calls, *escape*, and count as returning.
 
-use super::{Callee, Flow, Graph, GraphError, NeverReturns, Node, Obstacle};
+use super::{Callee, Examined, Flow, Graph, GraphError, NeverReturns, Node, Obstacle};
 use crate::arch::x86_64::{self, Frame, RETURN_ADDRESS, hull};
 use crate::arch::{Target, Transfer};
 use crate::image::{Image, Pointer, Symbol};
@@ -79,8 +79,8 @@ struct Explorer<'a> {
     leaves_out: bool,
     /// Whether functions that return through an overwritten address count as returning.
     finds_escapes: bool,
-    /// Whether functions may return, for those whose code was examined and their callees.
-    examined: BTreeMap<u64, bool>,
+    /// The results for images that keep none.
+    examined: Examined,
 }
 
 impl<'a> Explorer<'a> {
@@ -92,7 +92,7 @@ impl<'a> Explorer<'a> {
             escapes: BTreeSet::new(),
             elsewhere: BTreeMap::new(),
         };
-        let (pads, examined) = (BTreeMap::new(), BTreeMap::new());
+        let (pads, examined) = (BTreeMap::new(), Examined::default());
         Self { image, never, reader, graph, pads, waiting: Vec::new(), leaves_out: true, finds_escapes: true, examined }
     }
 
@@ -266,9 +266,11 @@ impl<'a> Explorer<'a> {
     }
 
     /// Whether the code of a function may return, ignoring the user's statement and the names of functions in the image.
-    fn code_may_return(&mut self, function: u64) -> bool {
-        if let Some(known) = self.examined.get(&function) {
-            return *known;
+    /// So it depends on the image alone, and on whether escapes are found.
+    fn code_may_return(&self, function: u64) -> bool {
+        let examined = self.image.examined().unwrap_or(&self.examined);
+        if let Some(known) = examined.get(self.finds_escapes, function) {
+            return known;
         }
         let mut explorer = Explorer {
             leaves_out: false,
@@ -277,8 +279,9 @@ impl<'a> Explorer<'a> {
         };
         explorer.function(function);
         explorer.follow();
-        self.examined.extend(explorer.graph.functions);
-        self.examined[&function]
+        let returns = explorer.graph.functions[&function];
+        examined.add(self.finds_escapes, explorer.graph.functions);
+        returns
     }
 
     /// Finds functions that return in the code reached so far; the code after their calls is then reached.

@@ -9,6 +9,7 @@ mod pointers;
 mod symbols;
 
 use super::{Image, ImageError, Pointer, Provenance, Source, Symbol};
+use crate::graph::Examined;
 use handlers::{Handlers, References};
 use layout::Layout;
 use lines::Lines;
@@ -32,6 +33,7 @@ pub struct ElfFile {
     lines: Lines,
     handlers: Handlers,
     provenance: OnceLock<Provenance>,
+    examined: Examined,
 }
 
 impl ElfFile {
@@ -74,6 +76,7 @@ impl ElfFile {
             lines: Lines::default(),
             handlers: Handlers::default(),
             provenance: OnceLock::new(),
+            examined: Examined::default(),
         })
     }
 
@@ -145,6 +148,10 @@ impl fmt::Debug for ElfFile {
 }
 
 impl Image for ElfFile {
+    fn examined(&self) -> Option<&Examined> {
+        Some(&self.examined)
+    }
+
     fn code(&self, address: u64) -> Option<&[u8]> {
         let section = self.layout.code(address)?;
         let (bytes, segment) = self.layout.at(&self.bytes, address)?;

@@ -5,6 +5,7 @@
 //! unchanged.
 
 use super::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
+use crate::graph::Examined;
 use std::ffi::{OsStr, c_int, c_void};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +22,7 @@ pub struct Process {
     mappings: Vec<Mapping>,
     /// Loaded objects in the order of the dynamic linker's search: the main program first.
     objects: Vec<Object>,
+    examined: Examined,
 }
 
 /// Readable memory with one set of access rights.
@@ -63,7 +65,7 @@ impl Process {
         let maps = std::fs::read(MAPS).map_err(|source| ImageError::Unreadable { path: MAPS.to_owned(), source })?;
         let mappings: Vec<Mapping> = maps.split(|byte| *byte == b'\n').filter_map(Mapping::read).collect();
         let objects = loaded_objects(&mappings);
-        Ok(Self { mappings, objects })
+        Ok(Self { mappings, objects, examined: Examined::default() })
     }
 
     /// The file that an address comes from, and the address in it.
@@ -109,6 +111,10 @@ impl Process {
 }
 
 impl Image for Process {
+    fn examined(&self) -> Option<&Examined> {
+        Some(&self.examined)
+    }
+
     fn code(&self, address: u64) -> Option<&[u8]> {
         let end = self.constant_until(address, true)?;
         let length = usize::try_from(end - address).ok()?;
