@@ -1,6 +1,6 @@
 //! Selection of subjects by name.
 
-use crate::{Origin, Subject, all};
+use crate::{Origin, Subject, all, peers};
 
 /// An invalid selection of subjects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,14 +29,10 @@ fn members(group: &str) -> String {
     members.join(", ")
 }
 
-/// The features of peers: a build may leave any of them out.
-const PEERS: [&str; 8] =
-    ["buddy-system", "dlmalloc", "good-memory", "jemalloc", "linked-list", "mimalloc", "rlsf", "talc"];
-
 /// Names to choose from: similar ones, or how to list them.
 fn instead(name: &str) -> String {
-    if PEERS.contains(&name) {
-        return format!("this build leaves it out: build with `--features {name}`");
+    if peers::FEATURES.contains(&name) {
+        return format!("this build leaves it out: build with `--features rtalloc-subjects/{name}`");
     }
     let similar = similar(name);
     if similar.is_empty() {
@@ -191,11 +187,14 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_not_built_is_named_with_its_feature() {
-        for peer in PEERS {
+        for &peer in peers::FEATURES {
             let refused = one(peer).err().map(|error| error.to_string());
             let is_built = all().iter().any(|subject| subject.name == peer);
             assert_eq!(refused.is_none(), is_built, "{peer}");
-            assert!(refused.is_none_or(|message| message.contains(&format!("--features {peer}"))), "{peer}");
+            assert!(
+                refused.is_none_or(|message| message.contains(&format!("--features rtalloc-subjects/{peer}"))),
+                "{peer}"
+            );
         }
     }
 
