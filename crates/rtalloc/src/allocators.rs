@@ -18,7 +18,7 @@ macro_rules! region_allocators {
     ($callback:ident, $width:ty, $stats:ty) => {
         $callback! {
             /// TLSF: two levels of size classes with a bitmap each; a request is rounded up to a class whose every
-            /// block is large enough.
+            /// block is large enough. The allocator to start with.
             tlsf, "tlsf": $crate::Tlsf<
                 'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats,
             >, [regions, serves_again] {
@@ -133,7 +133,7 @@ macro_rules! region_allocators {
                     ..LIST
                 },
             }
-            /// First-fit in address order: one list in address order; the first block that is large enough is split.
+            /// First-fit with a list in address order; the first block that is large enough is split.
             first_fit_address, "first-fit-address": $crate::AddressOrderedFirstFit<
                 'static, $width, $stats,
             >, [regions, serves_again] {
@@ -234,8 +234,8 @@ macro_rules! region_allocators {
                     ..BUDDIES
                 },
             }
-            /// Fibonacci buddy: a buddy system whose sizes are Fibonacci numbers; a count in the block distinguishes
-            /// left from right, so no search is needed.
+            /// Fibonacci buddy: block sizes are Fibonacci numbers; a count in the block distinguishes left from right,
+            /// so no search is needed.
             fibonacci_buddy, "fibonacci-buddy": $crate::FibonacciBuddy<
                 'static, $crate::mechanism::word::Offset32, $stats,
             >, [] {
@@ -251,7 +251,7 @@ macro_rules! region_allocators {
                     ..BUDDIES
                 },
             }
-            /// Weighted buddy: a buddy system of sizes 2^k and 3 * 2^k.
+            /// Weighted buddy: blocks of 2^k and 3 * 2^k smallest blocks.
             weighted_buddy, "weighted-buddy": $crate::WeightedBuddy<
                 'static, $crate::mechanism::word::Offset32, $stats,
             >, [] {
@@ -264,7 +264,7 @@ macro_rules! region_allocators {
                     ..BUDDIES
                 },
             }
-            /// Double buddy: two binary buddies side by side, of 2^k and of 3 * 2^k.
+            /// Double buddy: two binary buddies side by side, of 2^k and of 3 * 2^k smallest blocks.
             double_buddy, "double-buddy": $crate::DoubleBuddy<
                 'static, $crate::mechanism::word::Offset32, $stats,
             >, [] {
