@@ -162,6 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "peers")]
     fn one_refuses_groups() {
         assert_eq!(one("tlsf").map(|subject| subject.name), Ok("tlsf"));
         let group = one("hybrid").unwrap_err().to_string();
@@ -170,6 +171,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "peers")]
     fn selections_include_exclude_and_list_the_names() {
         let names = |choice: &[&str]| -> Vec<&str> {
             select(choice).expect("a valid choice").iter().map(|subject| subject.name).collect()
@@ -199,6 +201,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "peers")]
     fn a_misspelt_name_is_recognised() {
         let message = select(&["tlfs"]).unwrap_err().to_string();
         assert!(message.contains("\"tlfs\"; did you mean tlsf"), "{message}");
@@ -222,6 +225,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "peers")]
     fn the_dozen_are_twelve_of_every_family_we_have() {
         let dozen = select(&["dozen"]).expect("twelve");
         assert_eq!(dozen.len(), 12);

@@ -330,6 +330,7 @@ const fn buddies<S: System, P: Placement>() -> LoopLimits {
 mod tests {
     use super::*;
     use crate::Origin;
+    use std::path::Path;
 
     #[test]
     fn every_entry_is_filled_in() {
@@ -340,6 +341,53 @@ mod tests {
             }
             assert_eq!(about.peer.is_some(), subject.origin != Origin::Ours, "{}", subject.name);
             assert!(about.guarantee.is_none() || subject.origin == Origin::Ours, "{} is not ours", subject.name);
+        }
+    }
+
+    /// Defines [`TYPES`].
+    macro_rules! types {
+        ($(
+            $(#[$summary:meta])*
+            $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] { $($exposed:tt)* }
+        )*) => {
+            /// The types of the library's region allocators.
+            const TYPES: &[(&str, &str)] = &[$(($command, stringify!($heap))),*];
+        };
+    }
+
+    rtalloc::region_allocators!(types, Offset32, NoStats);
+
+    /// The table in the documentation of the library; `UPDATE_ALLOCATORS=1` writes it.
+    #[test]
+    fn the_documentation_of_the_library_has_every_region_allocator() {
+        const BEGIN: &str = "//! <!-- region allocators -->\n";
+        const END: &str = "//! <!-- end of region allocators -->\n";
+        let mut table = String::from(
+            "//! | | type | allocate, deallocate | header | requests | wins | loses |\n//! |---|---|---|---|---|---|---|\n",
+        );
+        for subject in REGION_ALLOCATORS.concat() {
+            let (_, heap) = TYPES.iter().find(|(name, _)| *name == subject.name).expect("an entry");
+            let path = heap.split('<').next().expect("a path");
+            let name = path.rsplit(':').next().expect("a name").trim();
+            let contract = subject.view.expect("one of ours").contract;
+            let costs = [contract.allocate, contract.deallocate].map(rtalloc::contract::Cost::notation).join(", ");
+            let requests = match contract.largest_request_bytes {
+                usize::MAX => "any".to_string(),
+                most => format!("at most {most} B"),
+            };
+            let facts = format!("[`{name}`] | {costs} | {} B | {requests}", contract.header_bytes);
+            let About { wins, loses, .. } = subject.about;
+            table += &format!("//! | `{}` | {facts} | {wins} | {loses} |\n", subject.name);
+        }
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rtalloc/src/lib.rs");
+        let old = std::fs::read_to_string(&path).expect("the source of the library");
+        let (before, rest) = old.split_once(BEGIN).expect("the begin of the table");
+        let (_, after) = rest.split_once(END).expect("its end");
+        let new = [before, BEGIN, &table, END, after].concat();
+        if std::env::var_os("UPDATE_ALLOCATORS").is_some() {
+            std::fs::write(&path, new).expect("a file that can be written");
+        } else {
+            assert!(old == new, "the table is old: UPDATE_ALLOCATORS=1 cargo test -p rtalloc-subjects --lib table");
         }
     }
 }
