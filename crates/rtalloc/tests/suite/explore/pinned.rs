@@ -100,3 +100,15 @@ fn written(lines: &BTreeMap<String, Line>) -> String {
     }
     text
 }
+
+#[test]
+fn every_line_belongs_to_a_module() {
+    let binary = std::env::current_exe().expect("the path of this binary");
+    let list = crate::apart::process::of(binary).arg("--list").output().expect("the list of tests");
+    let list = String::from_utf8_lossy(&list.stdout);
+    let modules: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix("::every_state: test")).collect();
+    assert!(!modules.is_empty(), "no module explores");
+    for (module, _) in parsed(include_str!("../explored.txt")) {
+        assert!(modules.contains(&module.as_str()), "explored.txt has a line for {module}, which explores nothing");
+    }
+}
