@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 /// The head of the file.
 const HEAD: &str = "\
 # Written by UPDATE_EXPLORED=1 cargo test -p rtalloc --test suite every_state (explore/pinned.rs says what it keeps).
-# size: granules of the heap, or pages if its objects have handles. all: states, operations and depth of the whole space;
-# - if there are too many states, so that both tiers explore a part. part: the same to a depth, for the daily tier.
+# size: granules, or pages for heaps of handles. all: states, operations and depth of the whole space; - if there are
+# too many states, so that both tiers explore a part. part: the same to a depth, for the daily tier.
 ";
 
 /// An update gives up on the whole space at these limits; the depth is that of the exploration.
