@@ -794,7 +794,7 @@ typedef struct {
     bool rt_HEAP##_tick(rt_HEAP *heap, uint64_t now)
 
 // TLSF: two levels of size classes with a bitmap each; a request is rounded up to a class whose every block is large
-// enough.
+// enough. The allocator to start with.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf);
 
@@ -832,7 +832,7 @@ RT_DECLARE_REGION_HEAP(rt_kingsley, rt_heap_config);
 // Time: malloc O(n), free O(1), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_first_fit, rt_heap_config); RT_DECLARE_REGIONS(rt_first_fit);
 
-// First-fit in address order: one list in address order; the first block that is large enough is split.
+// First-fit with a list in address order; the first block that is large enough is split.
 // Time: malloc O(n), free O(n), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_first_fit_address, rt_heap_config); RT_DECLARE_REGIONS(rt_first_fit_address);
 
@@ -865,16 +865,16 @@ RT_DECLARE_REGION_HEAP(rt_fast_fit_leftmost, rt_heap_config);
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_binary_buddy, rt_heap_config);
 
-// Fibonacci buddy: a buddy system whose sizes are Fibonacci numbers; a count in the block distinguishes left from
-// right, so no search is needed.
+// Fibonacci buddy: block sizes are Fibonacci numbers; a count in the block distinguishes left from right, so no search
+// is needed.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_fibonacci_buddy, rt_heap_config);
 
-// Weighted buddy: a buddy system of sizes 2^k and 3 * 2^k.
+// Weighted buddy: blocks of 2^k and 3 * 2^k smallest blocks.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_weighted_buddy, rt_heap_config);
 
-// Double buddy: two binary buddies side by side, of 2^k and of 3 * 2^k.
+// Double buddy: two binary buddies side by side, of 2^k and of 3 * 2^k smallest blocks.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_double_buddy, rt_heap_config);
 
