@@ -139,9 +139,8 @@ pub fn exhaustion_keeps_the_old_block() {
         while shadow.allocate(size_bytes) {}
         shadow.fill(1);
         let live: Vec<usize> = shadow.live.iter().map(|block| block.address()).collect();
-        // Of thousands of blocks of the same size, the daily tier tries some; each try visits all.
-        let most_tried = if live.len() > 2000 { MOST_TRIED / 5 } else { MOST_TRIED };
-        let step = Tiers { daily: live.len() / most_tried + 1, full: 1 }.now();
+        // Of thousands of blocks of the same size, the daily tier tries some.
+        let step = Tiers { daily: live.len() / MOST_TRIED + 1, full: 1 }.now();
         for address in live.into_iter().step_by(step) {
             let usable_bytes = shadow.find(address).expect("live").usable_bytes;
             for to_bytes in [usable_bytes + 1, usable_bytes * 2, HEAP_BYTES / 2] {

@@ -8,8 +8,10 @@ use super::{Explored, Limits};
 use crate::tier;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+/// The file.
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/explored.txt");
 
 /// The head of the file.
 const HEAD: &str = "\
@@ -41,7 +43,7 @@ pub fn assert_explored(module: &str, default_size: usize, explore: impl Fn(Limit
         return update(module, default_size, explore);
     }
     let how = format!("UPDATE_EXPLORED=1 cargo test -p rtalloc --test suite {module}::every_state");
-    let lines = parsed(include_str!("../explored.txt"));
+    let lines = lines();
     let line = lines.get(module).unwrap_or_else(|| panic!("explored.txt has no line for {module}: run {how}"));
     let part = line.part.filter(|_| !tier::is_full() || line.all.is_none());
     let depth = part.map_or(usize::MAX, |part| part.depth);
@@ -54,16 +56,14 @@ pub fn assert_explored(module: &str, default_size: usize, explore: impl Fn(Limit
 
 fn update(module: &str, default_size: usize, explore: impl Fn(Limits, usize) -> Explored) {
     static WRITING: Mutex<()> = Mutex::new(());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/explored.txt");
-    let read = || parsed(&std::fs::read_to_string(&path).expect("a file that can be read"));
-    let old = read().get(module).copied();
+    let old = lines().get(module).copied();
     let size = old.map_or(default_size, |line| line.size);
     let to = |depth| explore(Limits { depth, ..MOST }, size);
     let all = Some(to(usize::MAX)).filter(|all| all.is_complete);
     let known_part = old.and_then(|line| line.part).map(|part| to(part.depth));
 
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut lines = read();
+    let mut lines = lines();
     let has_its_space = |(name, line): (&String, &Line)| name != module && line.all == all;
     let is_limited = all.is_none_or(|all| all.transitions > MOST_OPERATIONS_DAILY) || lines.iter().any(has_its_space);
     let part = known_part.or_else(|| {
@@ -71,10 +71,11 @@ fn update(module: &str, default_size: usize, explore: impl Fn(Limits, usize) -> 
         parts.last().filter(|_| is_limited && old.is_none())
     });
     lines.insert(module.into(), Line { size, all, part });
-    std::fs::write(&path, written(&lines)).expect("a file that can be written");
+    std::fs::write(PATH, written(&lines)).expect("a file that can be written");
 }
 
-fn parsed(text: &str) -> BTreeMap<String, Line> {
+/// The lines of the file, by module. It is read when a test runs, so that an update needs no new build.
+fn lines() -> BTreeMap<String, Line> {
     let explored = |fields: &str, is_complete| {
         let mut numbers = fields.split_whitespace().map(|field| field.parse().ok());
         let mut next = || numbers.next().flatten();
@@ -86,6 +87,7 @@ fn parsed(text: &str) -> BTreeMap<String, Line> {
         let (module, size) = (next().to_string(), next().parse().expect("a size"));
         (module, Line { size, all: explored(next(), true), part: explored(next(), false) })
     };
+    let text = std::fs::read_to_string(PATH).expect("a file that can be read");
     text.lines().filter(|line| !line.starts_with('#')).map(line).collect()
 }
 
@@ -108,7 +110,7 @@ fn every_line_belongs_to_a_module() {
     let list = String::from_utf8_lossy(&list.stdout);
     let modules: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix("::every_state: test")).collect();
     assert!(!modules.is_empty(), "no module explores");
-    for (module, _) in parsed(include_str!("../explored.txt")) {
+    for (module, _) in lines() {
         assert!(modules.contains(&module.as_str()), "explored.txt has a line for {module}, which explores nothing");
     }
 }
