@@ -184,7 +184,7 @@ macro_rules! exploration {
     ($type:ty) => {
         #[test]
         fn every_state() {
-            crate::explore::assert_explored(module_path!(), crate::explore::GRANULES, |limits, granules| {
+            crate::explore::assert_explored(module_path!(), crate::explore::GRANULES, &|limits, granules| {
                 with::<$type, _>(|| crate::explore::states_within(limits, granules))
             });
         }

@@ -37,7 +37,7 @@ struct Line {
 
 /// Explores the heap of a module as far as its line says; fails unless it finds what is pinned there. `explore` takes
 /// the limits and the size of the heap.
-pub fn assert_explored(module: &str, default_size: usize, explore: impl Fn(Limits, usize) -> Explored) {
+pub fn assert_explored(module: &str, default_size: usize, explore: &dyn Fn(Limits, usize) -> Explored) {
     let (_crate_name, module) = module.split_once("::").expect("a path begins with the crate");
     if std::env::var_os("UPDATE_EXPLORED").is_some() {
         return update(module, default_size, explore);
@@ -54,7 +54,7 @@ pub fn assert_explored(module: &str, default_size: usize, explore: impl Fn(Limit
     }
 }
 
-fn update(module: &str, default_size: usize, explore: impl Fn(Limits, usize) -> Explored) {
+fn update(module: &str, default_size: usize, explore: &dyn Fn(Limits, usize) -> Explored) {
     static WRITING: Mutex<()> = Mutex::new(());
     let old = lines().get(module).copied();
     let size = old.map_or(default_size, |line| line.size);

@@ -126,7 +126,7 @@ macro_rules! explore {
 
                 #[test]
                 fn every_state() {
-                    crate::explore::assert_explored(module_path!(), explore::PAGES, |limits, pages| {
+                    crate::explore::assert_explored(module_path!(), explore::PAGES, &|limits, pages| {
                         subject::with::<Subject, _>(|| explore::states_within(limits, pages, &$sizes))
                     });
                 }
