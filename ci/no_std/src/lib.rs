@@ -102,11 +102,7 @@ macro_rules! face {
 
 /// The functions of every entry of the library's table.
 macro_rules! faces {
-    ($(
-        $(#[$about:meta])*
-        $opaque:ident, $name:ident: $heap:ty, $($cost:literal)* $(, $ability:ident)*
-            $(=> $in_malloc:literal starts_small: $starts_small:literal)?;
-    )*) => {
+    ($($(#[$summary:meta])* $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] { $($exposed:tt)* })*) => {
         $(face!($name: $heap);)*
     };
 }

@@ -793,7 +793,8 @@ typedef struct {
     rt_error rt_HEAP##_begin_period(rt_HEAP *heap); \
     bool rt_HEAP##_tick(rt_HEAP *heap, uint64_t now)
 
-// TLSF: two levels of size-class lists, no search. The allocator to start with.
+// TLSF: two levels of size classes with a bitmap each; a request is rounded up to a class whose every block is large
+// enough. The allocator to start with.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf);
 
@@ -801,92 +802,97 @@ RT_DECLARE_REGION_HEAP(rt_tlsf, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf);
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_no_stats, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_no_stats);
 
-// TLSF that grants the requested size instead of the size of the class.
+// TLSF that splits to the requested size instead of the rounded one.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_exact, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_exact);
 
-// TLSF that validates every related tag when a block is freed.
+// TLSF that seals headers and validates every tag around a block that is freed or allocated.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_full_validation, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_full_validation);
 
-// Half-fit: a list for each power of two. Fewer instructions than TLSF but more memory: up to n times the live memory,
-// where n is the largest request in smallest blocks, rounded up to a power of two.
+// Half-fit: one list and one bit per power of two; a request is served from the first range whose every block is large
+// enough.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_half_fit, rt_heap_config); RT_DECLARE_REGIONS(rt_half_fit);
 
-// Quick-fit: pages divided into blocks of powers of two.
+// Quick-fit: lists of one size each, filled by cutting pages; pages are found by next-fit and given back when empty.
 // Time: malloc O(H), free O(1), realloc O(H).
 RT_DECLARE_REGION_HEAP(rt_quick_fit, rt_heap_config);
 
-// Simple segregated storage: a list for each size. Requests of at most 1,020 bytes.
+// Simple segregated storage: a list per size class, filled by cutting blocks off unused memory; a header holds the
+// class. Requests of at most 1,020 bytes.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_simple_segregated, rt_heap_config);
 
-// Kingsley's allocator: powers of two, no coalescing.
+// Kingsley's allocator: a list per power of two, never coalesced.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_kingsley, rt_heap_config);
 
-// First-fit with a LIFO free list.
+// First-fit: one list, freed blocks at its head; the first block that is large enough is split.
 // Time: malloc O(n), free O(1), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_first_fit, rt_heap_config); RT_DECLARE_REGIONS(rt_first_fit);
 
-// First-fit with an address-ordered free list: least memory in the worst case.
+// First-fit with a list in address order; the first block that is large enough is split.
 // Time: malloc O(n), free O(n), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_first_fit_address, rt_heap_config); RT_DECLARE_REGIONS(rt_first_fit_address);
 
-// Next-fit with an address-ordered free list.
+// Next-fit: one list, searched from where the last search ended.
 // Time: malloc O(n), free O(n), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_next_fit, rt_heap_config); RT_DECLARE_REGIONS(rt_next_fit);
 
-// Next-fit with a LIFO free list.
+// Next-fit over a list in the order of frees instead of addresses.
 // Time: malloc O(n), free O(1), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_next_fit_lifo, rt_heap_config); RT_DECLARE_REGIONS(rt_next_fit_lifo);
 
-// Best-fit with a free list.
+// Best-fit: one list; the smallest block that is large enough, found by a search of the whole list, is split.
 // Time: malloc O(n), free O(1), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_best_fit, rt_heap_config); RT_DECLARE_REGIONS(rt_best_fit);
 
-// Best-fit with a self-adjusting tree.
+// Best-fit with free blocks in a self-adjusting (splay) tree by size, blocks of one size in a list.
 // Time: malloc O(n), free O(n), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_tree_best_fit, rt_heap_config); RT_DECLARE_REGIONS(rt_tree_best_fit);
 
-// Fast-fit: a Cartesian tree ordered by address and size.
+// Fast-fit: a Cartesian tree of free blocks: by address from left to right, by size from root to leaf; no boundary
+// tags.
 // Time: malloc O(n), free O(n), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_fast_fit, rt_heap_config);
 
-// Fast-fit that takes the block at the lowest address.
+// Fast-fit that takes the block of the lowest address that is large enough.
 // Time: malloc O(n), free O(n), realloc O(n).
 RT_DECLARE_REGION_HEAP(rt_fast_fit_leftmost, rt_heap_config);
 
-// Binary buddy.
+// Binary buddy: blocks are halves of halves of the heap; an exclusive or finds the buddy of a freed block.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_binary_buddy, rt_heap_config);
 
-// Fibonacci buddy.
+// Fibonacci buddy: block sizes are Fibonacci numbers; a count in the block distinguishes left from right, so no search
+// is needed.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_fibonacci_buddy, rt_heap_config);
 
-// Weighted buddy.
+// Weighted buddy: blocks of 2^k and 3 * 2^k smallest blocks.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_weighted_buddy, rt_heap_config);
 
-// Double buddy.
+// Double buddy: two binary buddies side by side, of 2^k and of 3 * 2^k smallest blocks.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
 RT_DECLARE_REGION_HEAP(rt_double_buddy, rt_heap_config);
 
-// Bitframe: a bit for each chunk. Requests of at most 1 KiB.
+// Bitframe: pages of chunks with a bit each in frames of 8; tables find room for a block of a given number of chunks in
+// a frame. Requests of at most 1 KiB.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_bitframe, rt_heap_config);
 
-// Regis1: allocates sequentially from pages, and frees a page when all of its blocks are free.
+// Regis1: blocks are cut off one page in the order of the requests; a page is free when the count of its live blocks is
+// zero.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_regis1, rt_heap_config);
 
-// Regis2: as regis1, with separate pages for each size.
+// Regis2: regis1 with a page for every size class.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_regis2, rt_heap_config);
 
-// Reaps: pages of blocks of one size, without headers.
+// Reaps: pages of one class each: cut first, then a free list; an empty page is given back; no header.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_reaps, rt_heap_config);
 

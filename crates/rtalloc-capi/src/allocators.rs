@@ -31,7 +31,25 @@ use rtalloc::{CompactFit, CompactFitNonMoving, HandleAllocator, RegionAllocator,
 #[cfg(target_has_atomic = "ptr")]
 use rtalloc::{Arenas, BitmapBuddy, SharedAllocator, TreeBuddy};
 
-rtalloc::region_allocators!(region_heaps, Offset32, WithStats);
+/// Exports the functions of the entries of the library's table that have a type in C.
+macro_rules! heaps_of_the_library {
+    ($(
+        $(#[doc = $summary:literal])*
+        $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
+            $(c: $opaque:ident,)?
+            $(malloc: starts_small $starts_small:literal,)?
+            $(laboratory: { $($about:tt)* },)?
+        }
+    )*) => {
+        $(heaps_of_the_library!([$($opaque)?] $(#[doc = $summary])* $name: $heap $(, $ability)*);)*
+    };
+    ([] $($entry:tt)*) => {};
+    ([$opaque:ident] $(#[doc = $summary:literal])* $name:ident: $heap:ty $(, $ability:ident)*) => {
+        region_heaps! { $(#[doc = $summary])* $opaque, $name: $heap $(, $ability)*; }
+    };
+}
+
+rtalloc::region_allocators!(heaps_of_the_library, Offset32, WithStats);
 
 /// TLSF inside adapters: the adapters keep the statistics, and TLSF validates every tag before it trusts one.
 type Inner = Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>;

@@ -3,10 +3,13 @@
 //!
 //! The first comment of rtalloc.h is written by hand. Everything else is translated from the sources, item by item: constants, types
 //! and functions with their documentation. The functions of a kind of heap (`src/verbs`) become one macro, and each
-//! line of a table in `src/allocators.rs` or in the Rust library's `allocators.rs` becomes one use of it.
+//! entry of the Rust library's table and each line of a table in `src/allocators.rs` becomes one use of it.
 
 mod toolchain;
 
+use rtalloc::RegionAllocator;
+use rtalloc::mechanism::stats::WithStats;
+use rtalloc::mechanism::word::Offset32;
 use std::fs;
 use toolchain::krate;
 
@@ -257,13 +260,43 @@ struct Heap {
     abilities: Vec<String>,
 }
 
+/// Defines [`of_the_library`].
+macro_rules! collect {
+    ($(
+        $(#[doc = $summary:literal])*
+        $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
+            $(c: $opaque:ident,)?
+            $(malloc: starts_small $starts_small:literal,)?
+            $(laboratory: { $($about:tt)* },)?
+        }
+    )*) => {
+        /// The entries of the library's table that have a type in C.
+        fn of_the_library() -> Vec<Heap> {
+            let mut heaps = Vec::new();
+            $(heaps.extend([$(stringify!($opaque))?].map(|name: &str| {
+                let contract = <$heap as RegionAllocator<'static>>::CONTRACT;
+                let costs = [("malloc", contract.allocate), ("free", contract.deallocate), ("realloc", contract.reallocate)];
+                let costs = costs.map(|(operation, cost)| format!("{operation} {}", cost.notation()));
+                let summary = [$($summary),*].map(|line: &str| line.trim().to_string());
+                let abilities = [$(stringify!($ability)),*].into_iter().filter(|ability: &&str| *ability == "regions");
+                Heap {
+                    docs: summary.into_iter().chain(["# Time".into(), costs.join(", ") + "."]).collect(),
+                    name: name.into(),
+                    config: None,
+                    abilities: abilities.map(str::to_string).collect(),
+                }
+            }));)*
+            heaps
+        }
+    };
+}
+
+rtalloc::region_allocators!(collect, Offset32, WithStats);
+
 /// The entries of a table.
 fn heaps(table: &str) -> Vec<Heap> {
-    let library = read("../rtalloc/src/allocators.rs");
-    let mut heaps = Vec::new();
-    let of_library = library.split("$callback! {\n").skip(if table == "region_heaps" { 1 } else { usize::MAX });
-    let here = read("src/allocators.rs");
-    for rows in of_library.chain(here.split(&format!("\n{table}! {{\n")).skip(1)) {
+    let mut heaps = if table == "region_heaps" { of_the_library() } else { Vec::new() };
+    for rows in read("src/allocators.rs").split(&format!("\n{table}! {{\n")).skip(1) {
         let (mut docs, mut row) = (Vec::new(), String::new());
         for line in rows.lines().map(str::trim).take_while(|line| *line != "}") {
             if let Some(doc) = line.strip_prefix("/// ") {
@@ -272,7 +305,6 @@ fn heaps(table: &str) -> Vec<Heap> {
             }
             row = row + line + " ";
             let Some(whole) = row.strip_suffix("; ") else { continue };
-            let whole = whole.split(" => ").next().expect("the part before the name in malloc");
             let parts: Vec<_> = whole.split('"').collect();
             let costs = parts.iter().skip(1).step_by(2);
             let operations =

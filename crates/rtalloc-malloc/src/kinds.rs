@@ -245,12 +245,15 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
     }
 }
 
-/// Makes [`ALL`] of the entries of the library's table that name an allocator here.
+/// Makes [`ALL`] of the entries of the library's table that are exposed here.
 macro_rules! kinds {
     ($(
-        $(#[$about:meta])*
-        $opaque:ident, $function:ident: $heap:ty, $($cost:literal)* $(, $ability:ident)*
-            $(=> $name:literal starts_small: $starts_small:literal)?;
+        $(#[$summary:meta])*
+        $function:ident, $name:literal: $heap:ty, [$($ability:ident),*] {
+            $(c: $opaque:ident,)?
+            $(malloc: starts_small $starts_small:literal,)?
+            $(laboratory: { $($about:tt)* },)?
+        }
     )*) => {
         /// All allocators; the first is the default. Not among them are allocators that serve only small requests,
         /// which cannot serve a whole program, and allocators that move objects, which return no addresses.

@@ -16,6 +16,8 @@ mod guarantee;
 pub mod handles;
 mod heap;
 mod one_slot;
+// A build may leave out every peer that uses the helpers.
+#[cfg_attr(not(feature = "peers"), allow(dead_code))]
 mod peers;
 mod region;
 mod selection;

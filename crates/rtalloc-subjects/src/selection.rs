@@ -1,6 +1,6 @@
 //! Selection of subjects by name.
 
-use crate::{Origin, Subject, all};
+use crate::{Origin, Subject, all, peers};
 
 /// An invalid selection of subjects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,14 +29,10 @@ fn members(group: &str) -> String {
     members.join(", ")
 }
 
-/// The features of peers: a build may leave any of them out.
-const PEERS: [&str; 8] =
-    ["buddy-system", "dlmalloc", "good-memory", "jemalloc", "linked-list", "mimalloc", "rlsf", "talc"];
-
 /// Names to choose from: similar ones, or how to list them.
 fn instead(name: &str) -> String {
-    if PEERS.contains(&name) {
-        return format!("this build leaves it out: build with `--features {name}`");
+    if peers::FEATURES.contains(&name) {
+        return format!("this build leaves it out: build with `--features rtalloc-subjects/{name}`");
     }
     let similar = similar(name);
     if similar.is_empty() {
@@ -166,6 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "peers")]
     fn one_refuses_groups() {
         assert_eq!(one("tlsf").map(|subject| subject.name), Ok("tlsf"));
         let group = one("hybrid").unwrap_err().to_string();
@@ -174,6 +171,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "peers")]
     fn selections_include_exclude_and_list_the_names() {
         let names = |choice: &[&str]| -> Vec<&str> {
             select(choice).expect("a valid choice").iter().map(|subject| subject.name).collect()
@@ -191,15 +189,19 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_not_built_is_named_with_its_feature() {
-        for peer in PEERS {
+        for &peer in peers::FEATURES {
             let refused = one(peer).err().map(|error| error.to_string());
             let is_built = all().iter().any(|subject| subject.name == peer);
             assert_eq!(refused.is_none(), is_built, "{peer}");
-            assert!(refused.is_none_or(|message| message.contains(&format!("--features {peer}"))), "{peer}");
+            assert!(
+                refused.is_none_or(|message| message.contains(&format!("--features rtalloc-subjects/{peer}"))),
+                "{peer}"
+            );
         }
     }
 
     #[test]
+    #[cfg(feature = "peers")]
     fn a_misspelt_name_is_recognised() {
         let message = select(&["tlfs"]).unwrap_err().to_string();
         assert!(message.contains("\"tlfs\"; did you mean tlsf"), "{message}");
@@ -223,6 +225,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "peers")]
     fn the_dozen_are_twelve_of_every_family_we_have() {
         let dozen = select(&["dozen"]).expect("twelve");
         assert_eq!(dozen.len(), 12);

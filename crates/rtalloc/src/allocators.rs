@@ -1,94 +1,335 @@
-//! The region allocators that the C library, the replaced malloc and the test without std instantiate.
+//! The table of the library's region allocators: one entry each. The C library, the replaced malloc, the test without
+//! std, the laboratory, the test suite and the tables of the documentation are generated from it.
 
-/// Calls a macro with every allocator, with tags of `$width` and statistics `$stats`.
+/// Calls a macro with every region allocator, with tags of `$width` and statistics `$stats`.
 ///
-/// An entry has the summary, the name of the type in C, the part of its functions' names, the type, the cost classes of
-/// allocate, deallocate and reallocate, and `regions` if further regions can be added. Where the replaced malloc has
-/// it, `=>` precedes its name there, and whether initialising a heap takes little time and touches little memory,
-/// however large its region is. The replaced malloc has no allocators that serve only small requests.
+/// An entry has the algorithm in a sentence, the name in identifiers and in commands, the type, and abilities that no
+/// contract states: `regions` if further regions can be added, `serves_again` if any freed block serves the same
+/// request again. Then follows where it is exposed, each part optional:
+///
+/// - `c`: the name of the type in C.
+/// - `malloc`: in the replaced malloc, and whether initialising a heap takes little time and touches little memory,
+///   however large its region is. Not for allocators that serve only small requests.
+/// - `laboratory`: the fields of its `About`, which only `rtalloc-subjects` interprets.
 #[doc(hidden)]
+#[rustfmt::skip] // It would move the continued strings at every run.
 #[macro_export]
 macro_rules! region_allocators {
     ($callback:ident, $width:ty, $stats:ty) => {
         $callback! {
-            /// TLSF: two levels of size-class lists, no search. The allocator to start with.
-            rt_tlsf, tlsf: $crate::Tlsf<'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats>,
-                "O(1)" "O(1)" "O(1)", regions => "tlsf" starts_small: true;
+            /// TLSF: two levels of size classes with a bitmap each; a request is rounded up to a class whose every
+            /// block is large enough. The allocator to start with.
+            tlsf, "tlsf": $crate::Tlsf<
+                'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats,
+            >, [regions, serves_again] {
+                c: rt_tlsf,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "the default choice: constant time with a low bound, and the memory of best-fit",
+                    loses: "half-fit executes fewer instructions; allocators of one size, or of pages of one class, \
+                            fewer still",
+                    options: "J (1 to 6), 2^J classes per power of two; RoundUp or Exact split; width of the tags \
+                              (Offset16, Offset32, Wide), statistics (WithStats), full validation (Full)",
+                    in_dozen: true,
+                    ..TLSF
+                },
+            }
             /// TLSF without statistics: a few instructions fewer per operation.
-            rt_tlsf_no_stats, tlsf_no_stats: $crate::Tlsf<'static>, "O(1)" "O(1)" "O(1)", regions;
-            /// TLSF that grants the requested size instead of the size of the class.
-            rt_tlsf_exact, tlsf_exact: $crate::Tlsf<'static, 5, $crate::mechanism::segregated::Exact, $width, $stats>,
-                "O(1)" "O(1)" "O(1)", regions => "tlsf-exact" starts_small: true;
-            /// TLSF that validates every related tag when a block is freed.
-            rt_tlsf_full_validation, tlsf_full_validation: $crate::Tlsf<
-                'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats, $crate::mechanism::validation::Full,
-            >, "O(1)" "O(1)" "O(1)", regions;
-            /// Half-fit: a list for each power of two. Fewer instructions than TLSF but more memory: up to n times the
-            /// live memory, where n is the largest request in smallest blocks, rounded up to a power of two.
-            rt_half_fit, half_fit: $crate::HalfFit<'static, $width, $stats>,
-                "O(1)" "O(1)" "O(1)", regions => "half-fit" starts_small: true;
-            /// Quick-fit: pages divided into blocks of powers of two.
-            rt_quick_fit, quick_fit: $crate::QuickFit<'static, 4096, { $crate::mechanism::page::QUANTUM }, $stats>,
-                "O(H)" "O(1)" "O(H)" => "quick-fit" starts_small: false;
-            /// Simple segregated storage: a list for each size. Requests of at most 1,020 bytes.
-            rt_simple_segregated, simple_segregated: $crate::SimpleSegregated<
+            tlsf_no_stats, "tlsf-no-stats": $crate::Tlsf<'static>, [regions, serves_again] {
+                c: rt_tlsf_no_stats,
+            }
+            /// TLSF that splits to the requested size instead of the rounded one.
+            tlsf_exact, "tlsf-exact": $crate::Tlsf<
+                'static, 5, $crate::mechanism::segregated::Exact, $width, $stats,
+            >, [regions] {
+                c: rt_tlsf_exact,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "less internal fragmentation than the paper's split",
+                    loses: "a freed block may be too small for the class of the same request, so a steady load can \
+                            keep splitting",
+                    ..TLSF
+                },
+            }
+            /// TLSF that seals headers and validates every tag around a block that is freed or allocated.
+            tlsf_full_validation, "tlsf-full-validation": $crate::Tlsf<
+                'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats,
+                $crate::mechanism::validation::Full,
+            >, [regions, serves_again] {
+                c: rt_tlsf_full_validation,
+                laboratory: {
+                    wins: "reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is \
+                           allocated again",
+                    loses: "at most 20 instructions more per request (24 if aligned), 27 per free, in the C library",
+                    ..TLSF
+                },
+            }
+            /// Half-fit: one list and one bit per power of two; a request is served from the first range whose every
+            /// block is large enough.
+            half_fit, "half-fit": $crate::HalfFit<'static, $width, $stats>, [regions] {
+                c: rt_half_fit,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "the lowest bounds of the constant-time allocators for any size, and the smallest control \
+                           structure",
+                    loses: "a block never serves a request in its own power of two, so an adversary makes it need \
+                            nearly n times M",
+                    options: TAGGED,
+                    worst_cases: WorstCases::HalfFit,
+                    guarantee: Some(Guarantee::HalfFit),
+                    in_dozen: true,
+                    ..About::NOTHING
+                },
+            }
+            /// Quick-fit: lists of one size each, filled by cutting pages; pages are found by next-fit and given back
+            /// when empty.
+            quick_fit, "quick-fit": $crate::QuickFit<
+                'static, 4096, { $crate::mechanism::page::QUANTUM }, $stats,
+            >, [serves_again] {
+                c: rt_quick_fit,
+                malloc: starts_small false,
+                laboratory: {
+                    wins: "a few instructions where a freed block serves the next request of its size while another \
+                           block of its page is live",
+                    loses: "an empty class cuts a whole page at once; a program that alternates around the last block \
+                            of a page cuts and releases it every time",
+                    options: "the page size",
+                    worst_cases: WorstCases::QuickFit,
+                    ..About::NOTHING
+                },
+            }
+            /// Simple segregated storage: a list per size class, filled by cutting blocks off unused memory; a header
+            /// holds the class. Requests of at most 1,020 bytes.
+            simple_segregated, "simple-segregated": $crate::SimpleSegregated<
                 'static, { 2 * size_of::<usize>() }, 64, $width, $stats,
-            >, "O(1)" "O(1)" "O(1)";
-            /// Kingsley's allocator: powers of two, no coalescing.
-            rt_kingsley, kingsley: $crate::Kingsley<'static, 4096, $width, $stats>,
-                "O(1)" "O(1)" "O(1)" => "kingsley" starts_small: true;
-            /// First-fit with a LIFO free list.
-            rt_first_fit, first_fit: $crate::FirstFit<'static, $width, $stats>,
-                "O(n)" "O(1)" "O(n)", regions => "first-fit" starts_small: true;
-            /// First-fit with an address-ordered free list: least memory in the worst case.
-            rt_first_fit_address, first_fit_address: $crate::AddressOrderedFirstFit<'static, $width, $stats>,
-                "O(n)" "O(n)" "O(n)", regions => "first-fit-address" starts_small: true;
-            /// Next-fit with an address-ordered free list.
-            rt_next_fit, next_fit: $crate::NextFit<'static, $width, $stats>,
-                "O(n)" "O(n)" "O(n)", regions => "next-fit" starts_small: true;
-            /// Next-fit with a LIFO free list.
-            rt_next_fit_lifo, next_fit_lifo: $crate::LifoNextFit<'static, $width, $stats>,
-                "O(n)" "O(1)" "O(n)", regions => "next-fit-lifo" starts_small: true;
-            /// Best-fit with a free list.
-            rt_best_fit, best_fit: $crate::BestFit<'static, $width, $stats>,
-                "O(n)" "O(1)" "O(n)", regions => "best-fit" starts_small: true;
-            /// Best-fit with a self-adjusting tree.
-            rt_tree_best_fit, tree_best_fit: $crate::TreeBestFit<'static, $width, $stats>,
-                "O(n)" "O(n)" "O(n)", regions => "tree-best-fit" starts_small: true;
-            /// Fast-fit: a Cartesian tree ordered by address and size.
-            rt_fast_fit, fast_fit: $crate::FastFit<'static, $width, $stats>,
-                "O(n)" "O(n)" "O(n)" => "fast-fit" starts_small: true;
-            /// Fast-fit that takes the block at the lowest address.
-            rt_fast_fit_leftmost, fast_fit_leftmost: $crate::LeftmostFastFit<'static, $width, $stats>,
-                "O(n)" "O(n)" "O(n)" => "fast-fit-leftmost" starts_small: true;
-            /// Binary buddy.
-            rt_binary_buddy, binary_buddy: $crate::BinaryBuddy<'static, $crate::mechanism::word::Offset32, $stats>,
-                "O(log H)" "O(log H)" "O(log H)" => "binary-buddy" starts_small: false;
-            /// Fibonacci buddy.
-            rt_fibonacci_buddy, fibonacci_buddy: $crate::FibonacciBuddy<
+            >, [serves_again] {
+                c: rt_simple_segregated,
+                laboratory: {
+                    wins: "the shortest code of all, and constant time",
+                    loses: "a block serves its class forever: memory of sizes no longer requested is lost",
+                    options: "quantum and largest size of the classes",
+                    guarantee: Some(Guarantee::EveryClass),
+                    ..CARVING
+                },
+            }
+            /// Kingsley's allocator: a list per power of two, never coalesced.
+            kingsley, "kingsley": $crate::Kingsley<'static, 4096, $width, $stats>, [serves_again] {
+                c: rt_kingsley,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "a handful of instructions for any size",
+                    loses: "up to half of every block is lost, and memory of one size never serves another",
+                    guarantee: Some(Guarantee::PowerClasses),
+                    ..CARVING
+                },
+            }
+            /// First-fit: one list, freed blocks at its head; the first block that is large enough is split.
+            first_fit, "first-fit": $crate::FirstFit<'static, $width, $stats>, [regions, serves_again] {
+                c: rt_first_fit,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "few instructions on average, and a constant-time deallocate",
+                    loses: "the search has no bound other than the heap's size",
+                    ..LIST
+                },
+            }
+            /// First-fit with a list in address order; the first block that is large enough is split.
+            first_fit_address, "first-fit-address": $crate::AddressOrderedFirstFit<
+                'static, $width, $stats,
+            >, [regions, serves_again] {
+                c: rt_first_fit_address,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "the least memory in the worst case: M(1 + ⌈log2 n⌉)",
+                    loses: "both operations walk the list",
+                    worst_cases: WorstCases::AddressOrdered,
+                    guarantee: Some(Guarantee::FirstFit),
+                    ..LIST
+                },
+            }
+            /// Next-fit: one list, searched from where the last search ended.
+            next_fit, "next-fit": $crate::NextFit<'static, $width, $stats>, [regions, serves_again] {
+                c: rt_next_fit,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "shorter searches than first-fit's on most loads",
+                    loses: "it cuts every large block in turn: more memory than first-fit, and the same unbounded \
+                            search",
+                    worst_cases: WorstCases::AddressOrdered,
+                    ..LIST
+                },
+            }
+            /// Next-fit over a list in the order of frees instead of addresses.
+            next_fit_lifo, "next-fit-lifo": $crate::LifoNextFit<'static, $width, $stats>, [regions, serves_again] {
+                c: rt_next_fit_lifo,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "a constant-time deallocate",
+                    loses: "neighbours in memory are not neighbours in the list, so blocks of one kind scatter",
+                    ..LIST
+                },
+            }
+            /// Best-fit: one list; the smallest block that is large enough, found by a search of the whole list, is
+            /// split.
+            best_fit, "best-fit": $crate::BestFit<'static, $width, $stats>, [regions, serves_again] {
+                c: rt_best_fit,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "the least memory on most programs",
+                    loses: "every allocate walks the list",
+                    in_dozen: true,
+                    ..LIST
+                },
+            }
+            /// Best-fit with free blocks in a self-adjusting (splay) tree by size, blocks of one size in a list.
+            tree_best_fit, "tree-best-fit": $crate::TreeBestFit<'static, $width, $stats>, [regions, serves_again] {
+                c: rt_tree_best_fit,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "best-fit's memory at a logarithmic cost on average",
+                    loses: "a single operation may walk a degenerate tree from end to end",
+                    worst_cases: WorstCases::SplayTree,
+                    in_dozen: true,
+                    ..LIST
+                },
+            }
+            /// Fast-fit: a Cartesian tree of free blocks: by address from left to right, by size from root to leaf; no
+            /// boundary tags.
+            fast_fit, "fast-fit": $crate::FastFit<'static, $width, $stats>, [serves_again] {
+                c: rt_fast_fit,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "no tag at the end of blocks, and short trees on average",
+                    loses: "operations are linear in the depth of the tree, which has no bound",
+                    ..CARTESIAN_TREE
+                },
+            }
+            /// Fast-fit that takes the block of the lowest address that is large enough.
+            fast_fit_leftmost, "fast-fit-leftmost": $crate::LeftmostFastFit<'static, $width, $stats>, [serves_again] {
+                c: rt_fast_fit_leftmost,
+                malloc: starts_small true,
+                laboratory: {
+                    wins: "live blocks stay at the low end, as with address-ordered first-fit",
+                    loses: "deeper descents than better fit",
+                    ..CARTESIAN_TREE
+                },
+            }
+            /// Binary buddy: blocks are halves of halves of the heap; an exclusive or finds the buddy of a freed block.
+            binary_buddy, "binary-buddy": $crate::BinaryBuddy<
                 'static, $crate::mechanism::word::Offset32, $stats,
-            >, "O(log H)" "O(log H)" "O(log H)" => "fibonacci-buddy" starts_small: false;
-            /// Weighted buddy.
-            rt_weighted_buddy, weighted_buddy: $crate::WeightedBuddy<
+            >, [] {
+                c: rt_binary_buddy,
+                malloc: starts_small false,
+                laboratory: {
+                    wins: "any size in logarithmic time, natural alignment at no cost, and a guarantee against \
+                           fragmentation",
+                    loses: "requests are rounded up to powers of two: a quarter of the memory on average",
+                    options: "the smallest block",
+                    guarantee: Some(Guarantee::BinaryBuddy),
+                    loop_limits: buddies::<
+                        $crate::buddy::binary::Binary<16, { $crate::buddy::binary::UNLIMITED }>,
+                        $crate::mechanism::buddy::SideTable,
+                    >(),
+                    in_dozen: true,
+                    ..BUDDIES
+                },
+            }
+            /// Fibonacci buddy: block sizes are Fibonacci numbers; a count in the block distinguishes left from right,
+            /// so no search is needed.
+            fibonacci_buddy, "fibonacci-buddy": $crate::FibonacciBuddy<
                 'static, $crate::mechanism::word::Offset32, $stats,
-            >, "O(log H)" "O(log H)" "O(log H)" => "weighted-buddy" starts_small: false;
-            /// Double buddy.
-            rt_double_buddy, double_buddy: $crate::DoubleBuddy<'static, $crate::mechanism::word::Offset32, $stats>,
-                "O(log H)" "O(log H)" "O(log H)" => "double-buddy" starts_small: false;
-            /// Bitframe: a bit for each chunk. Requests of at most 1 KiB.
-            rt_bitframe, bitframe: $crate::Bitframe<
+            >, [] {
+                c: rt_fibonacci_buddy,
+                malloc: starts_small false,
+                laboratory: {
+                    wins: "sizes closer to each other than powers of two: less internal fragmentation",
+                    loses: "the remainders of splits have sizes that are rarely requested",
+                    loop_limits: buddies::<
+                        $crate::buddy::fibonacci::Fibonacci<16>,
+                        $crate::mechanism::buddy::Headers,
+                    >(),
+                    ..BUDDIES
+                },
+            }
+            /// Weighted buddy: blocks of 2^k and 3 * 2^k smallest blocks.
+            weighted_buddy, "weighted-buddy": $crate::WeightedBuddy<
+                'static, $crate::mechanism::word::Offset32, $stats,
+            >, [] {
+                c: rt_weighted_buddy,
+                malloc: starts_small false,
+                laboratory: {
+                    wins: "twice as many sizes as a binary buddy",
+                    loses: "more external fragmentation; a block's buddy depends on how it was split",
+                    loop_limits: buddies::<$crate::buddy::weighted::Weighted<16>, $crate::mechanism::buddy::Headers>(),
+                    ..BUDDIES
+                },
+            }
+            /// Double buddy: two binary buddies side by side, of 2^k and of 3 * 2^k smallest blocks.
+            double_buddy, "double-buddy": $crate::DoubleBuddy<
+                'static, $crate::mechanism::word::Offset32, $stats,
+            >, [] {
+                c: rt_double_buddy,
+                malloc: starts_small false,
+                laboratory: {
+                    wins: "less internal fragmentation than a binary buddy",
+                    loses: "memory of one half never serves the other",
+                    loop_limits: buddies::<$crate::buddy::double::Double<16>, $crate::mechanism::buddy::SideTable>(),
+                    ..BUDDIES
+                },
+            }
+            /// Bitframe: pages of chunks with a bit each in frames of 8; tables find room for a block of a given number
+            /// of chunks in a frame. Requests of at most 1 KiB.
+            bitframe, "bitframe": $crate::Bitframe<
                 'static, $crate::mechanism::frame::Frames<8, 8, 0>, $crate::bitmapped::bitframe::Lazy,
                 { $crate::bitmapped::bitframe::BITFRAME_PAGE }, { $crate::mechanism::page::QUANTUM }, 2, $stats,
-            >, "O(1)" "O(1)" "O(1)";
-            /// Regis1: allocates sequentially from pages, and frees a page when all of its blocks are free.
-            rt_regis1, regis1: $crate::SingleRegion<'static, 1024, { $crate::mechanism::page::QUANTUM }, $stats>,
-                "O(1)" "O(1)" "O(1)";
-            /// Regis2: as regis1, with separate pages for each size.
-            rt_regis2, regis2: $crate::ClassRegions<'static, 1024, { $crate::mechanism::page::QUANTUM }, 64, $stats>,
-                "O(1)" "O(1)" "O(1)";
-            /// Reaps: pages of blocks of one size, without headers.
-            rt_reaps, reaps: $crate::Reaps<'static, 1024, { $crate::mechanism::page::QUANTUM }, 64, $stats>,
-                "O(1)" "O(1)" "O(1)";
+            >, [] {
+                c: rt_bitframe,
+                laboratory: {
+                    wins: "blocks of any number of chunks in one page without headers, in constant time",
+                    loses: "more instructions than lists; a sequence cannot cross the end of its frame",
+                    options: "page size, chunk sizes, width of a frame, longest sequence, sequences across frames, \
+                              eager initialisation",
+                    in_dozen: true,
+                    ..BITFRAMES
+                },
+            }
+            /// Regis1: blocks are cut off one page in the order of the requests; a page is free when the count of its
+            /// live blocks is zero.
+            regis1, "regis1": $crate::SingleRegion<'static, 1024, { $crate::mechanism::page::QUANTUM }, $stats>, [] {
+                c: rt_regis1,
+                laboratory: {
+                    wins: "next to no bookkeeping, and the shortest code after simple segregated storage",
+                    loses: "one live block keeps its page: memory grows with the longest lifetime in every page",
+                    options: "page size and quantum",
+                    ..PAGES
+                },
+            }
+            /// Regis2: regis1 with a page for every size class.
+            regis2, "regis2": $crate::ClassRegions<
+                'static, 1024, { $crate::mechanism::page::QUANTUM }, 64, $stats,
+            >, [] {
+                c: rt_regis2,
+                laboratory: {
+                    wins: "blocks of one size die together more often than blocks of all sizes",
+                    loses: "as regis1, and a page in use for every size",
+                    options: "page size, quantum and largest size of the classes",
+                    ..PAGES
+                },
+            }
+            /// Reaps: pages of one class each: cut first, then a free list; an empty page is given back; no header.
+            reaps, "reaps": $crate::Reaps<
+                'static, 1024, { $crate::mechanism::page::QUANTUM }, 64, $stats,
+            >, [serves_again] {
+                c: rt_reaps,
+                laboratory: {
+                    wins: "no header, constant time, pages that serve any class again: the least memory with many \
+                           small blocks",
+                    loses: "a page of its own for the only block of a size",
+                    options: "page size, quantum and largest size of the classes",
+                    in_dozen: true,
+                    ..PAGES
+                },
+            }
         }
     };
 }

@@ -41,14 +41,14 @@
 //! |---|---|
 //! | [`contract`] | what every allocator promises: the traits and their vocabulary |
 //! | [`hook`] | the one place where misuse is reported |
-//! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`NextFit`], [`LifoNextFit`], [`BestFit`] |
-//! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`QuickFit`], [`SimpleSegregated`], [`Kingsley`] |
-//! | [`indexed`] | a tree of free blocks: [`TreeBestFit`], [`FastFit`], [`LeftmostFastFit`] |
-//! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
-//! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
-//! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] |
-//! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
-//! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`], [`SharedCompactFit`]; where there is a compare-and-swap |
+//! | [`sequential`] | one list, searched |
+//! | [`segregated`] | lists by size class |
+//! | [`indexed`] | a tree of free blocks |
+//! | [`buddy`] | blocks that divide in two, and merge with the other half only |
+//! | [`regional`] | pages cut into blocks one after the other |
+//! | [`bitmapped`] | a bit for every chunk |
+//! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted, and [how much memory they ever need](compact_fit::guarantee) |
+//! | [`concurrent`] | heaps for several users at a time, without a lock; where there is a compare-and-swap |
 //! | [`adapt`] | converts one kind of allocator into another: a lock around a heap, a heap as the global allocator; and wraps a heap: a [guard](adapt::guarded) that finds misuse, [failures](adapt::failing) on purpose, [quotas](adapt::quota), a [flight recorder](adapt::traced) |
 //! | [`handles`] | built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | the parts that allocators share |
@@ -58,31 +58,44 @@
 //!
 //! # Which one
 //!
+//! Start with [`Tlsf`]. Costs are in n, the free blocks, H, the region, and s, the block; bounds on memory in M, the live
+//! memory, and n, the largest request, both in smallest blocks. A header of 4 bytes is the default of the type, which
+//! may choose 2 or 8.
+//!
+//! <!-- region allocators -->
+//! | | type | allocate, deallocate | header | requests | wins | loses |
+//! |---|---|---|---|---|---|---|
+//! | `tlsf` | [`Tlsf`] | O(1), O(1) | 4 B | any | the default choice: constant time with a low bound, and the memory of best-fit | half-fit executes fewer instructions; allocators of one size, or of pages of one class, fewer still |
+//! | `tlsf-exact` | [`Tlsf`] | O(1), O(1) | 4 B | any | less internal fragmentation than the paper's split | a freed block may be too small for the class of the same request, so a steady load can keep splitting |
+//! | `tlsf-full-validation` | [`Tlsf`] | O(1), O(1) | 4 B | any | reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is allocated again | at most 20 instructions more per request (24 if aligned), 27 per free, in the C library |
+//! | `half-fit` | [`HalfFit`] | O(1), O(1) | 4 B | any | the lowest bounds of the constant-time allocators for any size, and the smallest control structure | a block never serves a request in its own power of two, so an adversary makes it need nearly n times M |
+//! | `quick-fit` | [`QuickFit`] | O(H), O(1) | 0 B | any | a few instructions where a freed block serves the next request of its size while another block of its page is live | an empty class cuts a whole page at once; a program that alternates around the last block of a page cuts and releases it every time |
+//! | `simple-segregated` | [`SimpleSegregated`] | O(1), O(1) | 4 B | at most 1020 B | the shortest code of all, and constant time | a block serves its class forever: memory of sizes no longer requested is lost |
+//! | `kingsley` | [`Kingsley`] | O(1), O(1) | 4 B | any | a handful of instructions for any size | up to half of every block is lost, and memory of one size never serves another |
+//! | `first-fit` | [`FirstFit`] | O(n), O(1) | 4 B | any | few instructions on average, and a constant-time deallocate | the search has no bound other than the heap's size |
+//! | `first-fit-address` | [`AddressOrderedFirstFit`] | O(n), O(n) | 4 B | any | the least memory in the worst case: M(1 + ⌈log2 n⌉) | both operations walk the list |
+//! | `next-fit` | [`NextFit`] | O(n), O(n) | 4 B | any | shorter searches than first-fit's on most loads | it cuts every large block in turn: more memory than first-fit, and the same unbounded search |
+//! | `next-fit-lifo` | [`LifoNextFit`] | O(n), O(1) | 4 B | any | a constant-time deallocate | neighbours in memory are not neighbours in the list, so blocks of one kind scatter |
+//! | `best-fit` | [`BestFit`] | O(n), O(1) | 4 B | any | the least memory on most programs | every allocate walks the list |
+//! | `tree-best-fit` | [`TreeBestFit`] | O(n), O(n) | 4 B | any | best-fit's memory at a logarithmic cost on average | a single operation may walk a degenerate tree from end to end |
+//! | `fast-fit` | [`FastFit`] | O(n), O(n) | 4 B | any | no tag at the end of blocks, and short trees on average | operations are linear in the depth of the tree, which has no bound |
+//! | `fast-fit-leftmost` | [`LeftmostFastFit`] | O(n), O(n) | 4 B | any | live blocks stay at the low end, as with address-ordered first-fit | deeper descents than better fit |
+//! | `binary-buddy` | [`BinaryBuddy`] | O(log H), O(log H) | 0 B | any | any size in logarithmic time, natural alignment at no cost, and a guarantee against fragmentation | requests are rounded up to powers of two: a quarter of the memory on average |
+//! | `fibonacci-buddy` | [`FibonacciBuddy`] | O(log H), O(log H) | 4 B | any | sizes closer to each other than powers of two: less internal fragmentation | the remainders of splits have sizes that are rarely requested |
+//! | `weighted-buddy` | [`WeightedBuddy`] | O(log H), O(log H) | 4 B | any | twice as many sizes as a binary buddy | more external fragmentation; a block's buddy depends on how it was split |
+//! | `double-buddy` | [`DoubleBuddy`] | O(log H), O(log H) | 0 B | any | less internal fragmentation than a binary buddy | memory of one half never serves the other |
+//! | `bitframe` | [`Bitframe`] | O(1), O(1) | 0 B | at most 1024 B | blocks of any number of chunks in one page without headers, in constant time | more instructions than lists; a sequence cannot cross the end of its frame |
+//! | `regis1` | [`SingleRegion`] | O(1), O(1) | 0 B | at most 992 B | next to no bookkeeping, and the shortest code after simple segregated storage | one live block keeps its page: memory grows with the longest lifetime in every page |
+//! | `regis2` | [`ClassRegions`] | O(1), O(1) | 0 B | at most 1008 B | blocks of one size die together more often than blocks of all sizes | as regis1, and a page in use for every size |
+//! | `reaps` | [`Reaps`] | O(1), O(1) | 0 B | at most 992 B | no header, constant time, pages that serve any class again: the least memory with many small blocks | a page of its own for the only block of a size |
+//! <!-- end of region allocators -->
+//!
+//! Heaps that several users share, and heaps whose objects have handles:
+//!
 //! | | allocate, deallocate | memory | header |
 //! |---|---|---|---|
-//! | [`Tlsf`] | O(1) | little, as best-fit | 2, 4 or 8 B |
-//! | [`HalfFit`] | O(1), fewer instructions | more: free blocks of the request's own range are not used; at worst about n times live memory | 2, 4 or 8 B |
-//! | [`SimpleSegregated`] | O(1), fewest instructions | memory of one size never serves another: the sum of the peaks of all sizes; requests of at most 1 KiB | 2, 4 or 8 B |
-//! | [`Kingsley`] | O(1), few instructions | the same, and up to half of every block | 2, 4 or 8 B |
-//! | [`Bitframe`] | O(1) | little for small blocks, which coalesce within 8 chunks; requests of at most 1 KiB | none; half a byte per 16 B |
-//! | [`BestFit`] | O(free blocks), O(1) | little | 2, 4 or 8 B |
-//! | [`FirstFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
-//! | [`AddressOrderedFirstFit`] | O(free blocks) both | little, and far less than the other fits in the worst case | 2, 4 or 8 B |
-//! | [`NextFit`] | O(free blocks) both, the shortest mean list search | most of the lists in address order | 2, 4 or 8 B |
-//! | [`LifoNextFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
-//! | [`TreeBestFit`] | O(free blocks) both, logarithmic on average | as best-fit; blocks of two granules and more | 2, 4 or 8 B |
-//! | [`FastFit`] | O(free blocks) both, logarithmic on average | little, nearly best fit | 2, 4 or 8 B |
-//! | [`LeftmostFastFit`] | O(free blocks) both, logarithmic on average | as first-fit in address order | 2, 4 or 8 B |
-//! | [`BinaryBuddy`] | O(log region) | up to twice the request | none; 1/16 of the region |
-//! | [`FibonacciBuddy`] | O(log region), more iterations | up to 1.67 times the request | 2, 4 or 8 B |
-//! | [`WeightedBuddy`] | O(log region), most iterations | up to 1.5 times, more between blocks | 2, 4 or 8 B |
-//! | [`DoubleBuddy`] | O(log region) | up to 1.5 times; two parts | none; 1/16 of the region |
 //! | [`TreeBuddy`] | O(region), O(s + log region), wait-free for many users | up to twice the request, and half of the heap if all blocks are the smallest | none; 5 B per 64 B |
 //! | [`BitmapBuddy`] | O(region), O(log region), wait-free for many users | up to twice the request, of which less than a leaf is lost: the tail is free | none; 9.2 bits per 64 B |
-//! | [`QuickFit`] | O(region), O(1) | up to twice the request | none; a header per page |
-//! | [`Reaps`] | O(1) | little if most blocks are small; no large blocks | none |
-//! | [`ClassRegions`] | O(1) | most: a live block keeps its page | none |
-//! | [`SingleRegion`] | O(1), fewest instructions | most: a live block keeps its page | none |
 //! | [`CompactFit`] | O(1), O(s) when a free moves an object of s bytes | predictable: it depends on live objects, not on history; requests below 16 KiB | 4 B, and 16 B of entry |
 //! | [`CompactFitNonMoving`] | O(s), O(1) but O(s) when a free compacts | the same; a free page-block costs only its entry in a block table | 14 B per 32 B: entry and block table |
 //! | [`SharedCompactFit`] | O(1) and IOTA bytes moved, wait-free for many users; pinned objects do not move | as [`CompactFit`], for each slot, and a page for each pinned object | 4 B, and 32 B of entry |

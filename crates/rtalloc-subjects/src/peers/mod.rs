@@ -5,24 +5,41 @@
 //! heap per process. Each cell runs in a fresh process, but their pages fault in while they are measured, and the C
 //! library's heap serves the laboratory as well.
 
-#[cfg(feature = "buddy-system")]
-pub(crate) mod buddy_system;
-#[cfg(feature = "dlmalloc")]
-pub(crate) mod dlmalloc;
-#[cfg(feature = "good-memory")]
-pub(crate) mod good_memory;
-#[cfg(feature = "jemalloc")]
-pub(crate) mod jemalloc;
-#[cfg(feature = "linked-list")]
-pub(crate) mod linked_list;
-#[cfg(feature = "mimalloc")]
-pub(crate) mod mimalloc;
-#[cfg(feature = "rlsf")]
-pub(crate) mod rlsf;
-pub(crate) mod system;
-#[cfg(feature = "talc")]
-pub(crate) mod talc;
+/// Declares the peers, each a module under its feature, in the order of tables.
+macro_rules! peers {
+    ($($peer:ident: $feature:literal;)*) => {
+        $(
+            #[cfg(feature = $feature)]
+            pub(crate) mod $peer;
+        )*
+        pub(crate) mod system;
 
+        /// The entries for the table: the peers of this build, and the C library.
+        pub(crate) const ALL: &[Subject] = &[
+            $(
+                #[cfg(feature = $feature)]
+                $peer::SUBJECT,
+            )*
+            system::SUBJECT,
+        ];
+
+        /// The features of all peers, which are their names: a build may leave any of them out.
+        pub(crate) const FEATURES: &[&str] = &[$($feature),*];
+    };
+}
+
+peers! {
+    rlsf: "rlsf";
+    talc: "talc";
+    dlmalloc: "dlmalloc";
+    buddy_system: "buddy-system";
+    linked_list: "linked-list";
+    good_memory: "good-memory";
+    mimalloc: "mimalloc";
+    jemalloc: "jemalloc";
+}
+
+use crate::Subject;
 use crate::adapter::{Made, Target};
 use std::alloc::Layout;
 use std::ffi::c_void;

@@ -1,7 +1,7 @@
 //! Tests that may crash run in their own process, so that a crash fails one test instead of all.
 
 #[path = "../process/mod.rs"]
-mod process;
+pub mod process;
 
 /// In a child process, the name of its test.
 const CHILD: &str = "TESTS_APART";

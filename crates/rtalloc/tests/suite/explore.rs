@@ -7,17 +7,22 @@
 //! The exploration also verifies that the fingerprint is the whole state. It samples the transitions to known states:
 //! all operations on the bytes of a sample must have the outcomes that they had on the bytes with which the state was
 //! found.
+//!
+//! [`pinned`] compares what is found with `explored.txt`.
+
+mod pinned;
+
+pub use pinned::assert_explored;
 
 use super::memory::{Buffer, Pattern, fingerprint, servable, smallest_region_bytes};
 use super::subject::{Subject, facts, has_frames};
-use super::tier;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use rtalloc::contract::{AllocError, Block, Coalescing};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr::NonNull;
 
-/// The tiny heap has room for this many granules, and for at least this many of the smallest blocks.
+/// The tiny heap has room for this many granules where `explored.txt` has no other number, and for at least this many of the smallest blocks.
 pub const GRANULES: usize = 10;
 const SMALLEST_BLOCKS: usize = 9;
 /// The same where nothing coalesces: the free list can hold the blocks in any order, in any sizes.
@@ -27,7 +32,7 @@ const FRAMED_BLOCKS: usize = 6;
 /// Of the transitions to a known state, one in this many is kept to compare behaviours.
 const SAMPLE_EVERY: usize = 101;
 
-/// The size of an exploration.
+/// What an exploration finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// States reached.
@@ -36,17 +41,23 @@ pub struct Explored {
     pub transitions: usize,
     /// Operations on the longest of the shortest paths to a state.
     pub depth: usize,
+    /// Whether no state is missing.
+    pub is_complete: bool,
 }
 
-/// Explores every state in the full tier; in the daily tier, those that `daily.depth` operations reach, where `daily`
-/// is given. `explore` takes the greatest depth. Fails unless it finds exactly what is expected.
-pub fn assert_explored(full: Explored, daily: Option<Explored>, explore: impl FnOnce(usize) -> Explored) {
-    let daily = daily.filter(|_| !tier::is_full());
-    let explored = explore(daily.map_or(usize::MAX, |daily| daily.depth));
-    // Pinned for the granules of 64-bit machines; elsewhere the exploration itself is the test.
-    if cfg!(target_pointer_width = "64") {
-        assert_eq!(explored, daily.unwrap_or(full));
-    }
+/// Where an exploration ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most operations on a path.
+    pub depth: usize,
+    /// The most operations, and the most bytes restored, a region for each.
+    pub operations: usize,
+    pub bytes: usize,
+}
+
+impl Limits {
+    /// None.
+    pub const NONE: Self = Self { depth: usize::MAX, operations: usize::MAX, bytes: usize::MAX };
 }
 
 /// One operation from a state.
@@ -76,11 +87,11 @@ struct Explorer {
 /// Explores every state of the usual tiny heap; fails if a fact of the contract does not hold in one.
 #[cfg(target_pointer_width = "64")]
 pub fn every_state() {
-    states_within(usize::MAX, GRANULES);
+    states_within(Limits::NONE, GRANULES);
 }
 
-/// Explores the states that `most_depth` operations reach in a heap of `granules`.
-pub fn states_within(most_depth: usize, granules: usize) -> Explored {
+/// Explores the states within limits in a heap of `granules`.
+pub fn states_within(limits: Limits, granules: usize) -> Explored {
     let contract = facts();
     let smallest = contract.min_block_bytes;
     let block_sizes = [smallest, smallest + contract.granule_bytes, 2 * smallest, 3 * smallest, 5 * smallest];
@@ -110,7 +121,7 @@ pub fn states_within(most_depth: usize, granules: usize) -> Explored {
 
     let initial = (fingerprint(&allocator), explorer.buffer.save());
     let (explored, compared) =
-        breadth_first(initial, most_depth, |bytes, found| explorer.expand(&mut allocator, bytes, found));
+        breadth_first(initial, limits, |bytes, found| explorer.expand(&mut allocator, bytes, found));
     explorer.buffer.assert_guards();
     println!(
         "{}, {}: {} states, {} transitions, depth {}, {} compared twice; {block_bytes} bytes for blocks, requests of {:?} bytes",
@@ -122,12 +133,12 @@ pub fn states_within(most_depth: usize, granules: usize) -> Explored {
 /// A state's fingerprint and bytes.
 type State = (Box<[usize]>, Vec<u8>);
 
-/// Finds every state that `most_depth` operations reach from the first. `expand` tries every operation on the state
+/// Finds every state within limits from the first. `expand` tries every operation on the state
 /// with the given bytes, passes each successor to the given function, and returns a digest of the outcomes. Also
 /// returns how many states were expanded a second time, with the bytes of another history, and had the same digest.
 pub fn breadth_first(
     (fingerprint, bytes): State,
-    most_depth: usize,
+    limits: Limits,
     mut expand: impl FnMut(&[u8], &mut dyn FnMut(Box<[usize]>, &Buffer)) -> u64,
 ) -> (Explored, usize) {
     let mut numbers: HashMap<Box<[usize]>, usize> = HashMap::new();
@@ -136,11 +147,15 @@ pub fn breadth_first(
     // For each state, in the order found, a digest of the outcomes of all operations on it.
     let mut digests: Vec<u64> = Vec::new();
     let mut samples: Vec<(usize, Vec<u8>)> = Vec::new();
-    let mut explored = Explored { states: 1, transitions: 0, depth: 0 };
+    let mut explored = Explored { states: 1, transitions: 0, depth: 0, is_complete: true };
     let mut known = 0;
-    while !frontier.is_empty() && explored.depth < most_depth {
+    while !frontier.is_empty() && explored.depth < limits.depth {
         let mut next = Vec::new();
         for bytes in &frontier {
+            if explored.transitions > limits.operations.min(limits.bytes / bytes.len()) {
+                explored.is_complete = false;
+                return (explored, 0);
+            }
             let digest = expand(bytes, &mut |words, buffer| {
                 explored.transitions += 1;
                 let number = numbers.len();
@@ -165,6 +180,7 @@ pub fn breadth_first(
         explored.states += next.len();
         frontier = next;
     }
+    explored.is_complete = frontier.is_empty();
     // States at the greatest depth were not expanded.
     samples.retain(|&(number, _)| number < digests.len());
     for (number, bytes) in &samples {

@@ -1,10 +1,10 @@
 //! The test suite: one macro instantiates every test for every allocator.
 //!
-//! The tests read what an allocator can do from its [`Contract`](rtalloc::contract::Contract). Properties that are
-//! needed at compile time, or that no contract has, follow the type: `regions` for a heap that accepts more regions,
-//! `serves_again` for one that reuses any freed block for the same request, `short_reach` for one whose address range a
-//! test can allocate. `explored` pins what exhaustive exploration finds: (states, transitions, depth). Where a space is
-//! large, or the same as that of another line, the daily tier explores it to a depth; the counts follow `daily:`.
+//! It runs on every entry of the library's table, and on the lines below. The tests read what an allocator can do from
+//! its [`Contract`](rtalloc::contract::Contract). Properties that are needed at compile time, or that no contract has,
+//! follow the type: `regions` for a heap that accepts more regions, `serves_again` for one that reuses any freed block
+//! for the same request, `short_reach` for one whose address range a test can allocate. `explored.txt` pins what
+//! exhaustive exploration finds.
 //!
 //! | module | what it tests |
 //! |---|---|
@@ -179,35 +179,13 @@ macro_rules! ability {
     };
 }
 
-/// What an exploration finds in the full tier, and in the daily one if that is limited to a depth.
-macro_rules! explored {
-    (($states:literal, $transitions:literal, $depth:literal
-        $(; daily: $daily_states:literal, $daily_transitions:literal, $daily_depth:literal)?)) => {{
-        use crate::explore::Explored;
-        let full = Explored { states: $states, transitions: $transitions, depth: $depth };
-        let daily: &[Explored] =
-            &[$(Explored { states: $daily_states, transitions: $daily_transitions, depth: $daily_depth })?];
-        (full, daily.first().copied())
-    }};
-}
-use explored;
-
 /// The exploration of every state.
 macro_rules! exploration {
-    // Pages this large have too many states to count; another line explores small pages.
-    ($type:ty, (with_small_pages)) => {};
-    ($type:ty, (of $granules:literal granules: $($expected:tt)*)) => {
-        exploration!($type, $granules, ($($expected)*));
-    };
-    ($type:ty, $expected:tt) => {
-        exploration!($type, crate::explore::GRANULES, $expected);
-    };
-    ($type:ty, $granules:expr, $expected:tt) => {
+    ($type:ty) => {
         #[test]
         fn every_state() {
-            let (full, daily) = explored!($expected);
-            crate::explore::assert_explored(full, daily, |most_depth| {
-                with::<$type, _>(|| crate::explore::states_within(most_depth, $granules))
+            crate::explore::assert_explored(module_path!(), crate::explore::GRANULES, &|limits, granules| {
+                with::<$type, _>(|| crate::explore::states_within(limits, granules))
             });
         }
     };
@@ -215,7 +193,7 @@ macro_rules! exploration {
 
 /// Instantiates every test for each allocator, in a module of the given name.
 macro_rules! suite {
-    ($($name:ident: $type:ty, explored: $explored:tt $(, $ability:ident)*;)*) => {
+    ($($name:ident: $type:ty $(, $ability:ident)*;)*) => {
         $(
             mod $name {
                 use super::*;
@@ -223,20 +201,30 @@ macro_rules! suite {
                 every_test!(instantiate, [$type]);
                 $(ability!($type, $ability);)*
 
-                exploration!($type, $explored);
+                exploration!($type);
             }
         )*
     };
 }
 
+/// Instantiates every test for each entry of the library's table.
+macro_rules! suite_of_the_library {
+    ($(
+        $(#[$summary:meta])*
+        $name:ident, $command:literal: $type:ty, [$($ability:ident),*] { $($exposed:tt)* }
+    )*) => {
+        suite! { $($name: $type $(, $ability)*;)* }
+    };
+}
+
 /// Only explores allocators, each in a module of the given name.
 macro_rules! explore {
-    ($($name:ident: $type:ty, explored: $explored:tt;)*) => {
+    ($($name:ident: $type:ty;)*) => {
         $(
             mod $name {
                 use super::*;
 
-                exploration!($type, $explored);
+                exploration!($type);
             }
         )*
     };
@@ -252,7 +240,7 @@ const WORDS: usize = 2 * size_of::<usize>();
 type Tree<O, L = OutOfBand, const NODE: usize = 64> = SingleUser<'static, TreeBuddy<'static, NODE, L, O>>;
 
 /// First-fit and best-fit with the parameters of Puaut's table 1, and with parameters unlike every default.
-type PuautFirstFit = TagHeap<'static, Thresholds<OneList<First, Lifo>, 16, 16>, Offset32, WithStats>;
+type PuautFirstFit = TagHeap<'static, Thresholds<OneList<First, Lifo>, 16, 16>, Offset32, WithStats, Full>;
 type PuautBestFit = TagHeap<'static, Thresholds<OneList<Best, Fifo>, 16, 16>, Offset32, NoStats, Full>;
 type LargeBlocks = TagHeap<'static, Thresholds<OneList<First, AddressOrder>, 16, 32>, Offset16, WithStats, Full>;
 /// A LIFO ring has too many states if every remainder is a block.
@@ -264,125 +252,107 @@ type FewerWideBlocks = TagHeap<'static, Thresholds<SizeTree, 0, 96>, Wide, NoSta
 type SingleUserBitmapBuddy<const LEAF: usize = 64, S = Trimmed> =
     SingleUser<'static, BitmapBuddy<'static, LEAF, Native, S>>;
 
+rtalloc::region_allocators!(suite_of_the_library, Offset32, WithStats);
+
+// The same with other parameters, in adapters, and shared heaps with one user.
 suite! {
-    naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
-    tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
-    tlsf_full_validation: Tlsf<'static, 5, RoundUp, Offset32, WithStats, Full>, explored: (22_854, 657_425, 11; daily: 5848, 53_705, 6), regions, serves_again;
-    tlsf_exact: Tlsf<'static, 5, Exact, Offset32, WithStats>, explored: (22_854, 657_425, 11; daily: 5848, 53_705, 6), regions;
-    tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, NoStats, Full>, explored: (23_034, 660_885, 11), regions, serves_again, short_reach;
-    tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, WithStats>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), regions, short_reach;
-    tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, WithStats, Full>, explored: (40_974, 1_268_802, 13; daily: 12_272, 127_308, 6), regions, serves_again;
-    half_fit: HalfFit<'static>, explored: (23_310, 667_175, 11), regions;
-    half_fit_wide: HalfFit<'static, Wide, WithStats, Full>, explored: (56_284, 1_710_066, 12; daily: 12_771, 115_800, 6), regions;
-    simple_segregated: SimpleSegregated<'static, WORDS, 64, Offset32, WithStats>, explored: (3630, 39_075, 12), serves_again;
-    simple_segregated_short: SimpleSegregated<'static, 8, 65, Offset16>, explored: (3630, 39_075, 12), serves_again, short_reach;
-    simple_segregated_wide: SimpleSegregated<'static, WORDS, 64, Wide>, explored: (3630, 39_075, 12), serves_again;
-    kingsley: Kingsley<'static, 1024, Offset32, WithStats>, explored: (with_small_pages), serves_again;
-    kingsley_small_pages: Kingsley<'static, 32, Offset32, WithStats>, explored: (3052, 31_950, 12), serves_again;
-    kingsley_short: Kingsley<'static, 16, Offset16>, explored: (3052, 31_950, 12), serves_again, short_reach;
-    first_fit: FirstFit<'static, Offset32, WithStats, Full>, explored: (37_370, 1_021_525, 11; daily: 19_093, 233_325, 7), regions, serves_again;
-    first_fit_address_ordered: AddressOrderedFirstFit<'static, Offset32, WithStats, Full>, explored: (9434, 270_535, 11), regions, serves_again;
-    first_fit_short: AddressOrderedFirstFit<'static, Offset16>, explored: (9434, 270_535, 11; daily: 4303, 44_830, 6), regions, serves_again, short_reach;
-    first_fit_puaut: PuautFirstFit, explored: (20_045, 506_410, 14), regions, serves_again;
-    first_fit_large_blocks: LargeBlocks, explored: (4320, 115_914, 10), regions, serves_again, short_reach;
-    next_fit: NextFit<'static, Offset32, WithStats, Full>, explored: (21_082, 600_350, 12), regions, serves_again;
-    next_fit_short: NextFit<'static, Offset16>, explored: (21_082, 600_350, 12; daily: 7634, 67_420, 6), regions, serves_again, short_reach;
-    next_fit_lifo: FewerLifoBlocks, explored: (20_465, 471_485, 16), regions, serves_again;
-    best_fit: BestFit<'static, Offset32, WithStats>, explored: (37_370, 1_021_525, 11; daily: 16_966, 193_585, 7), regions, serves_again;
-    best_fit_wide: BestFit<'static, Wide, NoStats, Full>, explored: (73_864, 2_166_150, 12; daily: 17_620, 159_540, 6), regions, serves_again;
-    best_fit_puaut: PuautBestFit, explored: (11_812, 293_890, 13), regions, serves_again;
-    tree_best_fit: TreeBestFit<'static, Offset32, WithStats>, explored: (59_632, 1_789_014, 12; daily: 15_912, 143_994, 6), regions, serves_again;
-    tree_best_fit_short: TreeBestFit<'static, Offset16, NoStats, Full>, explored: (59_632, 1_789_014, 12; daily: 5628, 33_510, 5), regions, serves_again, short_reach;
-    tree_best_fit_wide: FewerWideBlocks, explored: (24_102, 639_210, 17), regions, serves_again;
-    fast_fit: FastFit<'static, Offset32, WithStats>, explored: (18_588, 536_825, 11), serves_again;
-    fast_fit_leftmost: LeftmostFastFit<'static, Offset16>, explored: (18_588, 536_825, 11; daily: 5426, 50_220, 6), serves_again, short_reach;
-    fast_fit_wide: FastFit<'static, Wide>, explored: (37_849, 1_177_056, 12; daily: 11_731, 115_686, 6), serves_again;
-    binary_buddy: BinaryBuddy<'static>, explored: (19_001, 554_335, 15);
-    binary_buddy_short: BinaryBuddy<'static, Offset16, WithStats, SideTable, 8>, explored: (19_001, 554_335, 15; daily: 4376, 56_395, 8), short_reach;
-    binary_buddy_header: BinaryBuddy<'static, Offset32, WithStats, Headers, 16>, explored: (19_001, 554_335, 15; daily: 4376, 56_395, 8);
-    binary_buddy_wide: BinaryBuddy<'static, Wide, NoStats, Headers<8>, 32>, explored: (19_001, 554_310, 15);
-    thesis_buddy: PolicyHeap<'static, Buddies<Binary<32, 1024>, Headers<16>, Offset32>, WithStats>, explored: (45_396, 1_199_450, 16; daily: 8441, 100_845, 9);
-    fibonacci_buddy: FibonacciBuddy<'static>, explored: (13_222, 366_290, 15);
-    fibonacci_buddy_side_table: FibonacciBuddy<'static, Offset32, WithStats, SideTable>, explored: (13_222, 366_290, 15; daily: 4057, 51_580, 7);
-    fibonacci_buddy_wide_header: FibonacciBuddy<'static, Offset32, WithStats, Headers<16>, 32>, explored: (13_222, 366_290, 15; daily: 3790, 48_895, 7);
-    weighted_buddy: WeightedBuddy<'static>, explored: (of 14 granules: 6113, 138_255, 14);
-    weighted_buddy_side_table: WeightedBuddy<'static, Offset32, WithStats, SideTable>, explored: (of 14 granules: 28_236, 653_880, 14);
-    double_buddy: DoubleBuddy<'static>, explored: (of 25 granules: 21_948, 831_174, 14; daily: 7473, 131_028, 8);
-    double_buddy_header: DoubleBuddy<'static, Offset32, WithStats, Headers, 16>, explored: (of 22 granules: 3696, 119_544, 11);
-    regis1: SingleRegion<'static, 1024, QUANTUM, WithStats>, explored: (with_small_pages);
-    regis1_paper: SingleRegion<'static, 1024, 8>, explored: (with_small_pages);
-    regis1_small_pages: SingleRegion<'static, 64, 8, WithStats>, explored: (22_915, 638_450, 17);
-    regis2: ClassRegions<'static, 1024, QUANTUM, 64, WithStats>, explored: (with_small_pages);
-    regis2_paper: ClassRegions<'static, 1024, 8, 64>, explored: (with_small_pages);
-    regis2_small_pages: ClassRegions<'static, 64, 8, 64, WithStats>, explored: (15_918, 483_675, 22);
-    reaps: Reaps<'static, 1024, QUANTUM, 64, WithStats>, explored: (with_small_pages), serves_again;
-    reaps_paper: Reaps<'static, 1024, 8, 64>, explored: (with_small_pages), serves_again;
-    reaps_small_pages: Reaps<'static, 64, 8, 64, WithStats>, explored: (5315, 104_680, 14), serves_again;
-    quick_fit: QuickFit<'static, 1024, QUANTUM, WithStats>, explored: (with_small_pages), serves_again;
-    quick_fit_eights: QuickFit<'static, 512, 8>, explored: (with_small_pages), serves_again;
-    quick_fit_quarters: QuickFit<'static, 64, 16>, explored: (with_small_pages), serves_again;
-    quick_fit_halves: QuickFit<'static, 64, 32, WithStats>, explored: (28_823, 796_290, 15; daily: 6869, 111_525, 9), serves_again;
-    bitframe: Bitframe<'static>, explored: (with_small_pages);
-    bitframe_small_pages: Bitframe<'static, Frames<8, 8, 0>, Lazy, 2048, WORDS, 2, WithStats>, explored: (with_small_pages);
-    bitframe_eager: Bitframe<'static, Frames<8, 8, 0>, Eager, 2048, WORDS, 2>, explored: (with_small_pages);
-    bitframe_16: Bitframe<'static, Frames<16, 16, 0>, Lazy, 8192, WORDS, 2, WithStats>, explored: (with_small_pages);
-    bitframe_4: Bitframe<'static, Frames<8, 4, 0>, Lazy, 4096, WORDS, 3>, explored: (with_small_pages);
-    bitframe_crossing: Bitframe<'static, Frames<8, 4, 3>, Lazy, 4096, WORDS, 3, WithStats>, explored: (with_small_pages);
-    arenas: WithSlots<1>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
-    arenas_of_two: WithSlots<2>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
-    arenas_full_validation: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>, explored: (with_small_pages), serves_again;
-    bitmap_buddy: SingleUserBitmapBuddy, explored: (3920, 114_800, 13), serves_again;
-    bitmap_buddy_whole: SingleUserBitmapBuddy<64, Whole>, explored: (3380, 100_100, 15), serves_again;
-    bitmap_buddy_small_leaves: SingleUserBitmapBuddy<16>, explored: (3695, 109_125, 13), serves_again;
-    bitmap_buddy_deep: SingleUserBitmapBuddy<32, Trimmed<2>>, explored: (with_small_pages), serves_again;
-    locked_tlsf: SingleUser<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
-    locked_bitframe: SingleUser<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
-    traced_tlsf: WithRecords<5, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>, explored: (22_854, 657_425, 11; daily: 5848, 53_705, 6), regions, serves_again;
-    traced_first_fit: WithRecords<1, FirstFit<'static, Offset32, WithStats, Full>>, explored: (37_370, 1_021_525, 11; daily: 9845, 82_175, 6), regions, serves_again;
-    traced_reaps: WithRecords<30, Reaps<'static, 64, 8, 64, WithStats>>, explored: (5315, 104_680, 14), serves_again;
-    guarded_tlsf: Guarded<'static, Tlsf<'static>>, explored: (with_small_pages);
-    guarded_tlsf_at_once: Holding<0, Tlsf<'static>>, explored: (1155, 24_144, 12), serves_again;
-    guarded_tlsf_holding_one: Holding<1, Tlsf<'static>, 32>, explored: (5073, 98_208, 13);
-    guarded_best_fit: Holding<0, BestFit<'static, Wide, NoStats, Full>, 8>, explored: (3693, 80_664, 13), serves_again;
-    guarded_binary_buddy: Guarded<'static, BinaryBuddy<'static>>, explored: (with_small_pages);
-    guarded_bitframe: Holding<3, Bitframe<'static>>, explored: (with_small_pages);
-    guarded_bitmap_buddy: Holding<0, SingleUserBitmapBuddy<16>, 8>, explored: (with_small_pages), serves_again;
-    guarded_locked: SingleUser<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, WithStats, Full>, 24>, Masked>>, explored: (with_small_pages);
-    failing_tlsf: Failing<'static, Tlsf<'static>>, explored: (22_854, 657_425, 11; daily: 5701, 52_400, 6), regions, serves_again;
-    failing_best_fit: Armed<BestFit<'static, Wide, WithStats, Full>>, explored: (73_864, 2_166_150, 12; daily: 6626, 37_974, 5), regions, serves_again;
-    failing_kingsley: Armed<Kingsley<'static, 1024, Offset32, WithStats>>, explored: (with_small_pages), serves_again;
-    failing_reaps: Armed<Reaps<'static, 1024, QUANTUM, 64, WithStats>>, explored: (with_small_pages), serves_again;
-    failing_quick_fit: Armed<QuickFit<'static, 512, 8>>, explored: (with_small_pages), serves_again;
-    failing_bitframe: Armed<Bitframe<'static>>, explored: (with_small_pages);
-    failing_locked_buddy: SingleUser<'static, Locked<'static, Armed<BinaryBuddy<'static>>, Masked>>, explored: (45_145, 1_197_630, 16; daily: 4396, 46_465, 8);
-    failing_guarded: Armed<Holding<1, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>>, explored: (with_small_pages);
-    quota_tlsf: Quota<'static, Tlsf<'static>>, explored: (3719, 96_882, 11), serves_again;
-    quota_first_fit: Quota<'static, FirstFit<'static, Offset32, WithStats, Full>, 1>, explored: (9372, 235_950, 12), serves_again;
-    quota_binary_buddy: Quota<'static, BinaryBuddy<'static>, 3>, explored: (119, 2484, 6);
-    quota_quick_fit: Quota<'static, QuickFit<'static, 1024, QUANTUM, WithStats>>, explored: (with_small_pages), serves_again;
-    quota_kingsley: Quota<'static, Kingsley<'static, 1024, Offset32, WithStats>, 2>, explored: (with_small_pages);
-    nested: Holding<2, Armed<Quota<'static, Tlsf<'static>, 2>>>, explored: (with_small_pages);
-    nested_otherwise: Quota<'static, Failing<'static, Holding<1, HalfFit<'static>, 8>>>, explored: (with_small_pages);
-    tree_buddy: Tree<Faithful>, explored: (832, 20_380, 12);
-    tree_buddy_in_band: Tree<Faithful, InBand>, explored: (of 16 granules: 2408, 64_825, 12);
-    tree_buddy_small_nodes: Tree<Faithful, OutOfBand, 16>, explored: (676, 16_640, 12);
-    tree_buddy_small_nodes_in_band: Tree<Faithful, InBand, 32>, explored: (of 16 granules: 2064, 54_090, 12);
-    tree_buddy_reads_first: Tree<ReadsFirst>, explored: (832, 20_380, 12);
-    tree_buddy_lazy: Tree<LazyTree>, explored: (832, 20_380, 12);
-    tree_buddy_lazy_in_band: Tree<LazyTree, InBand>, explored: (of 16 granules: 4235, 101_260, 12);
-    tree_buddy_rotated: Tree<Rotated>, explored: (832, 20_380, 12);
-    tree_buddy_watched: Tree<Watched>, explored: (832, 20_380, 12);
-    tree_buddy_everything: Tree<Everything>, explored: (832, 20_380, 12);
-    tree_buddy_everything_in_band: Tree<Everything, InBand>, explored: (of 16 granules: 4235, 101_260, 12);
+    naive: reference::Reference<'static, { reference::fault::NONE }>, serves_again, short_reach;
+    tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, NoStats, Full>, regions, serves_again, short_reach;
+    tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, WithStats>, regions, short_reach;
+    tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, WithStats, Full>, regions, serves_again;
+    half_fit_wide: HalfFit<'static, Wide, WithStats, Full>, regions;
+    simple_segregated_short: SimpleSegregated<'static, 8, 65, Offset16>, serves_again, short_reach;
+    simple_segregated_wide: SimpleSegregated<'static, WORDS, 64, Wide>, serves_again;
+    kingsley_small_pages: Kingsley<'static, 32, Offset32, WithStats>, serves_again;
+    kingsley_short: Kingsley<'static, 16, Offset16>, serves_again, short_reach;
+    first_fit_short: AddressOrderedFirstFit<'static, Offset16, NoStats, Full>, regions, serves_again, short_reach;
+    first_fit_puaut: PuautFirstFit, regions, serves_again;
+    first_fit_large_blocks: LargeBlocks, regions, serves_again, short_reach;
+    next_fit_short: NextFit<'static, Offset16, NoStats, Full>, regions, serves_again, short_reach;
+    next_fit_lifo_fewer_blocks: FewerLifoBlocks, regions, serves_again;
+    best_fit_wide: BestFit<'static, Wide, NoStats, Full>, regions, serves_again;
+    best_fit_puaut: PuautBestFit, regions, serves_again;
+    tree_best_fit_short: TreeBestFit<'static, Offset16, NoStats, Full>, regions, serves_again, short_reach;
+    tree_best_fit_wide: FewerWideBlocks, regions, serves_again;
+    fast_fit_leftmost_short: LeftmostFastFit<'static, Offset16>, serves_again, short_reach;
+    fast_fit_wide: FastFit<'static, Wide>, serves_again;
+    binary_buddy_short: BinaryBuddy<'static, Offset16, WithStats, SideTable, 8>, short_reach;
+    binary_buddy_header: BinaryBuddy<'static, Offset32, WithStats, Headers, 16>;
+    binary_buddy_wide: BinaryBuddy<'static, Wide, NoStats, Headers<8>, 32>;
+    thesis_buddy: PolicyHeap<'static, Buddies<Binary<32, 1024>, Headers<16>, Offset32>, WithStats>;
+    fibonacci_buddy_side_table: FibonacciBuddy<'static, Offset32, WithStats, SideTable>;
+    fibonacci_buddy_wide_header: FibonacciBuddy<'static, Offset32, WithStats, Headers<16>, 32>;
+    weighted_buddy_side_table: WeightedBuddy<'static, Offset32, WithStats, SideTable>;
+    double_buddy_header: DoubleBuddy<'static, Offset32, WithStats, Headers, 16>;
+    regis1_paper: SingleRegion<'static, 1024, 8>;
+    regis1_small_pages: SingleRegion<'static, 64, 8, WithStats>;
+    regis2_paper: ClassRegions<'static, 1024, 8, 64>;
+    regis2_small_pages: ClassRegions<'static, 64, 8, 64, WithStats>;
+    reaps_paper: Reaps<'static, 1024, 8, 64>, serves_again;
+    reaps_small_pages: Reaps<'static, 64, 8, 64, WithStats>, serves_again;
+    quick_fit_eights: QuickFit<'static, 512, 8>, serves_again;
+    quick_fit_quarters: QuickFit<'static, 64, 16>, serves_again;
+    quick_fit_halves: QuickFit<'static, 64, 32, WithStats>, serves_again;
+    bitframe_small_pages: Bitframe<'static, Frames<8, 8, 0>, Lazy, 2048, WORDS, 2, WithStats>;
+    bitframe_eager: Bitframe<'static, Frames<8, 8, 0>, Eager, 2048, WORDS, 2>;
+    bitframe_16: Bitframe<'static, Frames<16, 16, 0>, Lazy, 8192, WORDS, 2, WithStats>;
+    bitframe_4: Bitframe<'static, Frames<8, 4, 0>, Lazy, 4096, WORDS, 3>;
+    bitframe_crossing: Bitframe<'static, Frames<8, 4, 3>, Lazy, 4096, WORDS, 3, WithStats>;
+    arenas: WithSlots<1>, serves_again;
+    arenas_of_two: WithSlots<2>, serves_again;
+    arenas_full_validation: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>, serves_again;
+    bitmap_buddy: SingleUserBitmapBuddy, serves_again;
+    bitmap_buddy_whole: SingleUserBitmapBuddy<64, Whole>, serves_again;
+    bitmap_buddy_small_leaves: SingleUserBitmapBuddy<16>, serves_again;
+    bitmap_buddy_deep: SingleUserBitmapBuddy<32, Trimmed<2>>, serves_again;
+    locked_tlsf: SingleUser<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, serves_again;
+    locked_bitframe: SingleUser<'static, Locked<'static, Bitframe<'static>, Masked>>;
+    traced_tlsf: WithRecords<5, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>, regions, serves_again;
+    traced_first_fit: WithRecords<1, FirstFit<'static, Offset32, WithStats, Full>>, regions, serves_again;
+    traced_reaps: WithRecords<30, Reaps<'static, 64, 8, 64, WithStats>>, serves_again;
+    guarded_tlsf: Guarded<'static, Tlsf<'static>>;
+    guarded_tlsf_at_once: Holding<0, Tlsf<'static>>, serves_again;
+    guarded_tlsf_holding_one: Holding<1, Tlsf<'static>, 32>;
+    guarded_best_fit: Holding<0, BestFit<'static, Wide, NoStats, Full>, 8>, serves_again;
+    guarded_binary_buddy: Guarded<'static, BinaryBuddy<'static>>;
+    guarded_bitframe: Holding<3, Bitframe<'static>>;
+    guarded_bitmap_buddy: Holding<0, SingleUserBitmapBuddy<16>, 8>, serves_again;
+    guarded_locked: SingleUser<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, WithStats, Full>, 24>, Masked>>;
+    failing_tlsf: Failing<'static, Tlsf<'static>>, regions, serves_again;
+    failing_best_fit: Armed<BestFit<'static, Wide, WithStats, Full>>, regions, serves_again;
+    failing_kingsley: Armed<Kingsley<'static, 1024, Offset32, WithStats>>, serves_again;
+    failing_reaps: Armed<Reaps<'static, 1024, QUANTUM, 64, WithStats>>, serves_again;
+    failing_quick_fit: Armed<QuickFit<'static, 512, 8>>, serves_again;
+    failing_bitframe: Armed<Bitframe<'static>>;
+    failing_locked_buddy: SingleUser<'static, Locked<'static, Armed<BinaryBuddy<'static>>, Masked>>;
+    failing_guarded: Armed<Holding<1, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>>;
+    quota_tlsf: Quota<'static, Tlsf<'static>>, serves_again;
+    quota_first_fit: Quota<'static, FirstFit<'static, Offset32, WithStats, Full>, 1>, serves_again;
+    quota_binary_buddy: Quota<'static, BinaryBuddy<'static>, 3>;
+    quota_quick_fit: Quota<'static, QuickFit<'static, 1024, QUANTUM, WithStats>>, serves_again;
+    quota_kingsley: Quota<'static, Kingsley<'static, 1024, Offset32, WithStats>, 2>;
+    nested: Holding<2, Armed<Quota<'static, Tlsf<'static>, 2>>>;
+    nested_otherwise: Quota<'static, Failing<'static, Holding<1, HalfFit<'static>, 8>>>;
+    tree_buddy: Tree<Faithful>;
+    tree_buddy_in_band: Tree<Faithful, InBand>;
+    tree_buddy_small_nodes: Tree<Faithful, OutOfBand, 16>;
+    tree_buddy_small_nodes_in_band: Tree<Faithful, InBand, 32>;
+    tree_buddy_reads_first: Tree<ReadsFirst>;
+    tree_buddy_lazy: Tree<LazyTree>;
+    tree_buddy_lazy_in_band: Tree<LazyTree, InBand>;
+    tree_buddy_rotated: Tree<Rotated>;
+    tree_buddy_watched: Tree<Watched>;
+    tree_buddy_everything: Tree<Everything>;
+    tree_buddy_everything_in_band: Tree<Everything, InBand>;
 }
 
 // Too small for the other tests; these stand in for types with too many states.
 explore! {
-    tiny_bitframe: Bitframe<'static, Frames<4, 4, 0>, Lazy, 256, 16, 1>, explored: (79_849, 2_711_340, 18; daily: 7712, 91_115, 7);
-    tiny_bitframe_eager: Bitframe<'static, Frames<4, 4, 0>, Eager, 256, 16, 1>, explored: (79_816, 2_710_850, 18; daily: 7679, 90_640, 7);
-    tiny_bitframe_pages: Bitframe<'static, Frames<4, 4, 0>, Lazy, 128, 16, 1>, explored: (1501, 35_950, 12);
-    tiny_bitframe_4: Bitframe<'static, Frames<4, 2, 0>, Lazy, 256, 16, 2>, explored: (57_801, 1_980_945, 18; daily: 7812, 89_805, 8);
-    tiny_bitframe_crossing: Bitframe<'static, Frames<4, 2, 1>, Lazy, 256, 16, 2>, explored: (77_004, 2_599_185, 18; daily: 10_254, 110_970, 8);
-    bitmap_buddy_of_eight: SingleUserBitmapBuddy<128, Trimmed<3>>, explored: (70_538, 2_173_180, 18; daily: 11_832, 149_195, 8);
-    bitmap_buddy_of_eight_whole: SingleUserBitmapBuddy<128, Whole<3>>, explored: (41_557, 1_274_515, 19; daily: 8124, 100_115, 8);
+    tiny_bitframe: Bitframe<'static, Frames<4, 4, 0>, Lazy, 256, 16, 1>;
+    tiny_bitframe_eager: Bitframe<'static, Frames<4, 4, 0>, Eager, 256, 16, 1>;
+    tiny_bitframe_pages: Bitframe<'static, Frames<4, 4, 0>, Lazy, 128, 16, 1>;
+    tiny_bitframe_4: Bitframe<'static, Frames<4, 2, 0>, Lazy, 256, 16, 2>;
+    tiny_bitframe_crossing: Bitframe<'static, Frames<4, 2, 1>, Lazy, 256, 16, 2>;
+    bitmap_buddy_of_eight: SingleUserBitmapBuddy<128, Trimmed<3>>;
+    bitmap_buddy_of_eight_whole: SingleUserBitmapBuddy<128, Whole<3>>;
 }

@@ -164,13 +164,19 @@ pub fn smallest_region_bytes_for(step_bytes: usize, accepts: impl Fn(&Buffer, us
 
 /// Least pages of a heap in a test.
 const PAGES: usize = 24;
+/// The same if they are large: the times of many tests are quadratic in blocks.
+const LARGE_PAGES: usize = 14;
 /// The same where blocks of all sizes share pages.
 const SHARED_PAGES: usize = 4;
 
 /// `len_bytes`, or more for enough pages, and no more than the allocator's tags reach. For buddies, more where less
 /// than half of the bytes would be blocks, because the shape of a fresh heap does not fit twice.
 pub fn within_reach(len_bytes: usize) -> usize {
-    let pages = if facts().largest_covers_smaller { SHARED_PAGES } else { PAGES };
+    let pages = match facts().page_bytes {
+        _ if facts().largest_covers_smaller => SHARED_PAGES,
+        4096.. => LARGE_PAGES,
+        _ => PAGES,
+    };
     let least_bytes = len_bytes.max(pages * facts().page_bytes).min(facts().max_span_bytes);
     if facts().mechanism != Mechanism::Buddy {
         return least_bytes;

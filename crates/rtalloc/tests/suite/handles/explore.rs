@@ -5,7 +5,7 @@
 
 use super::shadow::pattern;
 use super::subject::{Subject, traits};
-use crate::explore::{Explored, breadth_first};
+use crate::explore::{Explored, Limits, breadth_first};
 use crate::memory::Buffer;
 use crate::subject::facts;
 use rtalloc::contract::{AllocError, Handle, HandleError, Object, ResizeError};
@@ -28,16 +28,19 @@ enum Outcome {
     Refused(AllocError),
 }
 
-/// Explores the states that `most_depth` operations reach in a heap with room for `pages` of the largest objects, by
-/// requests of these sizes.
-pub fn states_within(most_depth: usize, pages: usize, sizes: &[usize]) -> Explored {
+/// The pages of a heap for which `explored.txt` has no others.
+pub const PAGES: usize = 2;
+
+/// Explores the states within limits in a heap with room for `pages` of the largest objects, by requests of these
+/// sizes.
+pub fn states_within(limits: Limits, pages: usize, sizes: &[usize]) -> Explored {
     let len_bytes = tiny_heap_bytes(pages);
     let buffer = Buffer::new(len_bytes);
     // SAFETY: the heap is not used after this function; the buffer is dropped at its end.
     let mut heap = unsafe { Subject::new(&buffer, 0, len_bytes) }.expect("large enough");
     let initial = (heap.fingerprint(), buffer.save());
     let (explored, compared) =
-        breadth_first(initial, most_depth, |bytes, found| expand(&mut heap, &buffer, bytes, sizes, found));
+        breadth_first(initial, limits, |bytes, found| expand(&mut heap, &buffer, bytes, sizes, found));
     buffer.assert_guards();
     println!(
         "{}: {} states, {} transitions, depth {}, {compared} compared twice; {len_bytes} bytes, requests of {sizes:?} bytes",

@@ -112,12 +112,11 @@ macro_rules! layers {
     };
 }
 
-/// Explores heaps, each in a module of the given name, with room for some pages of objects, by requests of some sizes.
-/// Expectations as in [`crate::explored`].
+/// Explores heaps, each in a module of the given name, by requests of some sizes. `explored.txt` has their pages.
 macro_rules! explore {
     ($(
         $name:ident: $type:ty, $max_not_full:literal not full $(, $trait:ident)*
-        => of $pages:literal pages by $sizes:expr, explored: $expected:tt;
+        => by $sizes:expr;
     )*) => {
         $(
             mod $name {
@@ -127,9 +126,8 @@ macro_rules! explore {
 
                 #[test]
                 fn every_state() {
-                    let (full, daily) = crate::explored!($expected);
-                    crate::explore::assert_explored(full, daily, |most_depth| {
-                        subject::with::<Subject, _>(|| explore::states_within(most_depth, $pages, &$sizes))
+                    crate::explore::assert_explored(module_path!(), explore::PAGES, &|limits, pages| {
+                        subject::with::<Subject, _>(|| explore::states_within(limits, pages, &$sizes))
                     });
                 }
             }
@@ -170,10 +168,10 @@ layers! {
 }
 
 explore! {
-    tiny_moving_halves: CompactFit<'static, Halves>, 1 not full => of 3 pages by [1, 1020], explored: (156_080, 1_597_546, 17; daily: 14_542, 77_605, 9);
-    tiny_moving_thirds: CompactFit<'static, Thirds>, 1 not full => of 2 pages by [1, 1020], explored: (55_426, 542_606, 17);
-    tiny_moving_relaxed: CompactFit<'static, Halves>, 2 not full => of 3 pages by [1, 1020], explored: (239_528, 2_515_186, 18; daily: 17_374, 88_844, 9);
-    tiny_non_moving: CompactFitNonMoving<'static, Halves, 256>, 1 not full, keeps_pages => of 3 pages by [1, 1020], explored: (142_281, 1_447_383, 15; daily: 21_514, 74_530, 8);
-    tiny_moving_in_steps: CompactFit<'static, Halves, NoStats, 256>, 1 not full, incremental => of 2 pages by [1, 1020], explored: (14_728, 165_520, 24);
-    tiny_arraylets: Arraylets<'static, CompactFit<'static, Halves>>, 1 not full, layered => of 3 pages by [1, 1500], explored: (60_227, 485_593, 18);
+    tiny_moving_halves: CompactFit<'static, Halves>, 1 not full => by [1, 1020];
+    tiny_moving_thirds: CompactFit<'static, Thirds>, 1 not full => by [1, 1020];
+    tiny_moving_relaxed: CompactFit<'static, Halves>, 2 not full => by [1, 1020];
+    tiny_non_moving: CompactFitNonMoving<'static, Halves, 256>, 1 not full, keeps_pages => by [1, 1020];
+    tiny_moving_in_steps: CompactFit<'static, Halves, NoStats, 256>, 1 not full, incremental => by [1, 1020];
+    tiny_arraylets: Arraylets<'static, CompactFit<'static, Halves>>, 1 not full, layered => by [1, 1500];
 }
