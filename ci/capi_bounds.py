@@ -117,7 +117,8 @@ def bounds(file):
             if bounded:
                 # Only the hook is left out, and what ends in it.
                 assert not bounded["never_returning"], f"{operation['operation']}: {bounded['never_returning']}"
-                assert set(bounded["not_called"]) <= {"rtalloc::hook::report"}, f"{operation['operation']}: {bounded['not_called']}"
+                not_called = bounded["not_called"]
+                assert set(not_called) <= {"rtalloc::hook::report"}, f"{operation['operation']}: {not_called}"
             answers[operation["operation"]] = bounded["most"] if bounded else 0
     return answers
 

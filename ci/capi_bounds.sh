@@ -2,8 +2,8 @@
 # The bounds that rt_X_bound returns are those proved from the machine code of librtalloc.so and librtalloc.a, and unknown (0) for any
 # other code; with --update the table is regenerated (crates/rtalloc-capi/src/bound/x86_64.rs).
 # The misuse hook belongs to the program: the proof assumes that a call reports no misuse.
-# Needs: an x86-64 Linux machine, gcc, python3, a release build of the laboratory (or its path in RTALLOC); installs Debian's lld
-# if run as root. Takes: two minutes after that.
+# Needs: an x86-64 Linux machine, gcc, python3, a release build of the laboratory (or its path in RTALLOC); installs
+# Debian's lld and binutils if run as root. Takes: two minutes after that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then

@@ -55,8 +55,8 @@ impl Analysis {
     ///
     /// # Errors
     ///
-    /// [`ImageError`]: the file is gone, or cannot be analysed; or several of its functions have the name of the one that
-    /// reports misuse.
+    /// [`ImageError`]: the file is gone, or cannot be analysed; or several of its functions have the name of the one
+    /// that reports misuse.
     pub fn of_this_program() -> Result<Self, ImageError> {
         let process = Process::current()?;
         let unsuitable = |reason| ImageError::Unsuitable { path: "this program".into(), reason };

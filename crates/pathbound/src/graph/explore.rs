@@ -265,7 +265,7 @@ impl<'a> Explorer<'a> {
         self.leaves_out && NeverReturns::knows(&symbol.name) && !self.code_may_return(symbol.address)
     }
 
-    /// Whether the code of a function may return, ignoring the user's statement and the names of functions in the image.
+    /// Whether the code of a function may return, ignoring the user's statement and the names of the image's functions.
     /// So it depends on the image alone, and on whether escapes are found.
     fn code_may_return(&self, function: u64) -> bool {
         let examined = self.image.examined().unwrap_or(&self.examined);

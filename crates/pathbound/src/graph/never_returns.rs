@@ -25,7 +25,7 @@ pub struct NeverReturns {
 
 /// A name of a statement that several functions of the image have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is the name of several functions; give one's address:{}", .functions.iter().map(line).collect::<String>())]
+#[error("{name:?} is the name of several functions; give one's address:{}", lines(.functions))]
 pub struct Ambiguous {
     /// The name.
     pub name: String,
@@ -33,8 +33,9 @@ pub struct Ambiguous {
     pub functions: Vec<Symbol>,
 }
 
-fn line(function: &Symbol) -> String {
-    format!("\n  {:#x} {}", function.address, function.linkage_name)
+fn lines(functions: &[Symbol]) -> String {
+    let line = |function: &Symbol| format!("\n  {:#x} {}", function.address, function.linkage_name);
+    functions.iter().map(line).collect()
 }
 
 /// Full names from Rust, C and C++.
@@ -87,8 +88,8 @@ const FAMILIES: &[&str] = &[
 ];
 
 impl NeverReturns {
-    /// The statement about the function with this name, demangled or not. A name that the image does not have is that of
-    /// a function of another file; so is one that it has, since the other file's function may take its place.
+    /// The statement about the function with this name, demangled or not. A name that the image does not have is that
+    /// of a function of another file; so is one that it has, since the other file's function may take its place.
     ///
     /// # Errors
     ///

@@ -116,9 +116,9 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "binary")]
     symbol: Vec<String>,
 
-    /// Assumes that this function is not called, or never returns; abort, panics and others are known. Its name, mangled
-    /// or not, or its address (0x...). For --binary. With rtalloc::hook::report, a bound of our allocators covers the
-    /// calls that report no misuse.
+    /// Assumes that this function is not called, or never returns; abort, panics and others are known. Its name,
+    /// mangled or not, or its address (0x...). For --binary. With rtalloc::hook::report, a bound of our allocators
+    /// covers the calls that report no misuse.
     #[arg(long, value_name = "NAME", requires = "binary")]
     never_returns: Vec<String>,
 

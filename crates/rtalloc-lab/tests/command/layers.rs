@@ -1,5 +1,5 @@
-//! The layers of the laboratory's modules in ARCHITECTURE.md: a module uses modules of lower layers alone. Unit tests may
-//! use any.
+//! The layers of the laboratory's modules in ARCHITECTURE.md: a module uses modules of lower layers alone. Unit tests
+//! may use any.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -259,8 +259,8 @@ fn the_first_allocations_and_those_after_closing_every_file_are_there() {
 
 #[test]
 fn threads_never_show_an_address_live_twice_and_every_free_finds_its_block() {
-    // Four threads hand each other blocks through a table of 64 places: the one that finds a block frees or grows it. One
-    // arena for all, and sizes beyond the per-thread caches, so that a freed address is another thread's a moment
+    // Four threads hand each other blocks through a table of 64 places: the one that finds a block frees or grows it.
+    // One arena for all, and sizes beyond the per-thread caches, so that a freed address is another thread's a moment
     // later.
     let bench = Bench::compile(
         r#"

@@ -42,7 +42,7 @@ const STATED: &[(&str, &str)] = &[
     ),
     (
         "docs/book/src/choosing.md",
-        "{arenas, allocate, at once} without queued remote frees, {arenas, allocate} by default / {arenas, deallocate}.",
+        "{arenas, allocate, at once} without queued remote frees, {arenas, allocate} by default / {arenas, deallocate}",
     ),
 ];
 
