@@ -1,28 +1,26 @@
 //! Checks of a block's tags before it is accepted as live.
 
-use super::{LIVE, Named, PREV_FREE, TagHeap, size_in};
+use super::{Header, Named, Tag, TagHeap};
 use crate::contract::MisuseKind;
 use crate::hook::report;
+use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
 
 /// A live block whose tags were checked.
 #[derive(Clone, Copy)]
-pub(super) struct LiveBlock {
-    pub(super) block: usize,
-    pub(super) header: usize,
-    /// The size in `header`.
+pub(super) struct LiveBlock<W, G> {
+    pub(super) block: Offset,
+    pub(super) tag: Tag<W>,
+    /// The size in `tag`.
     pub(super) size: usize,
     /// The block after it, or the sentinel.
-    pub(super) next: usize,
-    pub(super) next_header: usize,
+    pub(super) next: Offset,
+    pub(super) next_header: Header<W, G>,
 }
 
 impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
-    /// Bits of a header that are neither size nor flag, and zero.
-    pub(super) const NO_FLAG: usize = (W::GRANULE - 1) & !(LIVE | PREV_FREE);
-
     /// Whether no block can be at an address: it is unaligned, before the first block or after the last.
     #[inline(always)]
     fn is_foreign(&self, address: usize) -> bool {
@@ -36,7 +34,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
 
     /// The live block at an address, if its tags and the next block's agree.
     #[inline(always)]
-    pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock> {
+    pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock<W, G>> {
         let block = self.memory().offset(address);
         // SAFETY: `init` initialised the front. A granule-aligned offset between the first block and the span is
         // preceded by memory of a region, or of the gap between two regions if the caller broke the contract of
@@ -45,32 +43,32 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             if self.is_foreign(address) {
                 return None;
             }
-            let header = Self::sealed(self.header(block));
+            let tag = self.header(block).live_tag();
             // Narrowed to the width of a tag, so that the address need not be kept in a register.
-            let block = W::get(W::put(block));
-            if G::IS_FULL && (header & LIVE == 0 || header & Self::NO_FLAG != 0) {
+            let block = Offset::new(W::get(W::put(block.bytes())));
+            if G::IS_FULL && (!tag.is_live() || tag.has_unused_bits()) {
                 return None;
             }
-            let size = size_in::<W>(header);
-            let next = block.wrapping_add(size);
+            let size = tag.size();
+            let next = block.up(size);
             if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
                 return None;
             }
             // The header after a free block has PREV_FREE set, so this also detects a double free.
             let next_header = self.header(next);
-            if next_header & (PREV_FREE | Self::NO_FLAG) != 0 {
+            if !next_header.follows_live() {
                 return None;
             }
             if G::IS_FULL {
-                let is_sound = match next_header & LIVE {
-                    0 => self.is_free_block(next, next_header),
-                    _ => self.is_likely_live(next, Self::sealed(next_header)),
+                let is_sound = match next_header.is_live() {
+                    false => self.is_free_block(next, next_header.free_size()),
+                    true => self.is_likely_live(next, next_header.live_tag()),
                 };
                 if !is_sound {
                     return None;
                 }
             }
-            Some(LiveBlock { block, header, size, next, next_header })
+            Some(LiveBlock { block, tag, size, next, next_header })
         }
     }
 
@@ -81,30 +79,30 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` is at most the span, and `tag` is its tag.
     #[inline(always)]
-    unsafe fn is_likely_live(&self, block: usize, tag: usize) -> bool {
-        let size = size_in::<W>(tag);
+    unsafe fn is_likely_live(&self, block: Offset, tag: Tag<W>) -> bool {
+        let size = tag.size();
         // SAFETY: `init` initialised the front, and a header is read only below the span.
         unsafe {
-            size <= (*self.front()).span.wrapping_sub(block)
-                && (Self::IS_SEALED || self.header(block.wrapping_add(size)) & (PREV_FREE | Self::NO_FLAG) == 0)
+            size <= (*self.front()).span.bytes_from(block)
+                && (Header::<W, G>::IS_SEALED || self.header(block.up(size)).follows_live())
         }
     }
 
-    /// Whether the tags of a block whose header says that it is free agree.
+    /// Whether the tags of a block whose header says that it is free, of this size, agree.
     ///
     /// # Safety
     ///
-    /// `block` is below the span, and `header` is its header.
+    /// `block` is below the span, and `size` is its header.
     #[inline(always)]
-    unsafe fn is_free_block(&self, block: usize, header: usize) -> bool {
-        let end = block.wrapping_add(header);
+    unsafe fn is_free_block(&self, block: Offset, size: usize) -> bool {
+        let end = block.up(size);
         // SAFETY: `init` initialised the front, and the footer is read only below the span.
         unsafe {
-            header != 0
-                && size_in::<W>(header) == header
+            size != 0
+                && size & (W::GRANULE - 1) == 0
                 && end <= (*self.front()).span
                 && (W::MAX < usize::MAX || end > block)
-                && self.memory().load(Self::footer(block, header)) == header
+                && self.memory().load(Self::footer(block, size)) == size
         }
     }
 
@@ -114,12 +112,13 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` is in the index, and `size` its header.
     #[inline(always)]
-    pub(super) unsafe fn is_whole(&self, block: usize, size: usize, granted: usize) -> bool {
+    pub(super) unsafe fn is_whole(&self, block: Offset, size: usize, granted: usize) -> bool {
         // SAFETY: the header is that of a block below the span; the next header is below the span or the sentinel's.
         unsafe {
             size >= granted
                 && self.is_free_block(block, size)
-                && self.header(block.wrapping_add(size)) & (LIVE | PREV_FREE) == LIVE | PREV_FREE
+                && self.header(block.up(size)).is_live()
+                && self.header(block.up(size)).is_prev_free()
         }
     }
 
@@ -130,16 +129,16 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
     #[inline(always)]
-    pub(super) unsafe fn free_prev(&self, address: usize, block: usize) -> Option<usize> {
+    pub(super) unsafe fn free_prev(&self, address: usize, block: Offset) -> Option<Offset> {
         // SAFETY: the word before the header belongs to the heap: it is a free block's footer, unless the flag was
         // overwritten. The footer is followed only to where a header can be.
         unsafe {
-            let size = self.memory().load(self.memory().offset(address).wrapping_sub(2 * W::BYTES));
-            let prev = block.wrapping_sub(size);
-            if G::IS_FULL && (size == 0 || size_in::<W>(size) != size) {
+            let size = self.memory().load(self.memory().offset(address).down(2 * W::BYTES));
+            let prev = block.down(size);
+            if G::IS_FULL && (size == 0 || size & (W::GRANULE - 1) != 0) {
                 return None;
             }
-            if size > block || self.header(prev) != size {
+            if size > block.bytes() || self.header(prev).free_size() != size {
                 return None;
             }
             Some(prev)
@@ -155,7 +154,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         let kind = unsafe {
             if self.is_foreign(address) {
                 MisuseKind::ForeignPointer
-            } else if self.header(block) & LIVE == 0 {
+            } else if !self.header(block).is_live() {
                 MisuseKind::DoubleFree
             } else {
                 MisuseKind::ContradictoryTags
