@@ -10,6 +10,7 @@ export TESTS_TIER=full
 cargo test -p rtalloc --test suite
 # Every allocator in the tests that `cargo test` runs on the dozen, and more operations against single-stepping.
 cargo test -p rtalloc-lab --lib
+cargo test -p pathbound --test counter
 # The states are explored above.
 cargo test --release -p rtalloc --lib --test suite -- --skip every_state
 # The same with 32-bit pointers.

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 const HEAP_BYTES: usize = 1 << 20;
 /// Maximum number of operations.
-const OPERATIONS: Tiers<usize> = Tiers { daily: 250, full: 3_000 };
+const OPERATIONS: Tiers<usize> = Tiers { daily: 75, full: 3_000 };
 
 /// A third of them if each may search the heap: single-stepping is some thousand times slower than executing.
 fn operations(subject: &Subject) -> usize {

@@ -40,10 +40,6 @@ const STATED: &[(&str, &str)] = &[
         "docs/book/src/choosing.md",
         "and {half-fit, allocate aligned} in `half-fit`; in `rlsf`, by the same tool, {rlsf, allocate aligned}.",
     ),
-    (
-        "docs/book/src/choosing.md",
-        "{arenas, allocate, at once} without queued remote frees, {arenas, allocate} by default / {arenas, deallocate}",
-    ),
 ];
 
 fn read(file: &str) -> String {
