@@ -1,7 +1,7 @@
 //! Which classes have a free block: one bit per class, searched without a loop.
 
 use crate::mechanism::bits::{computed, first_set, floor_log2, with_bit, without_bit};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::{Class, Rank};
 use crate::mechanism::word::Width;
@@ -16,7 +16,7 @@ pub struct BitmapView<W> {
     /// The memory of the control structure.
     pub memory: Memory<W>,
     /// Offset of the set's first word.
-    pub at: usize,
+    pub at: Offset,
     /// The class before the first one with a bit.
     pub below: Class,
 }
@@ -46,8 +46,8 @@ impl<W: Width> BitmapView<W> {
 
     /// Offset of a leaf's word. The first word of a set with leaves is the summary.
     #[inline(always)]
-    fn leaf_at(self, leaf: Leaf) -> usize {
-        self.at.wrapping_add(size_of::<usize>()).wrapping_add(leaf.0.wrapping_mul(size_of::<usize>()))
+    fn leaf_at(self, leaf: Leaf) -> Offset {
+        self.at.up(size_of::<usize>()).up(leaf.0.wrapping_mul(size_of::<usize>()))
     }
 
     /// Reads a leaf.

@@ -20,7 +20,7 @@
 //! overwritten header, with one test.
 
 use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::policy_heap::{Policy, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Class;
@@ -30,7 +30,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 /// The end of a list. The control structure is at this offset, so no block is.
-const NULL: usize = 0;
+const NULL: Offset = Offset::BASE;
 
 /// How requests map to classes. Classes count from 0, and their sizes ascend.
 ///
@@ -90,11 +90,11 @@ pub(crate) const fn class_contract<W: Width, M: ClassMap<W>>() -> Contract {
 #[derive(Debug)]
 pub struct ClassLists<M, W> {
     /// Offset of the first payload.
-    first: usize,
+    first: Offset,
     /// Offset of the payload that is cut next: a whole number of chunks after `first`.
-    top: usize,
+    top: Offset,
     /// Offset of the payload after the last possible block: a whole number of chunks after `first`, at least one.
-    end: usize,
+    end: Offset,
     /// Classes whose blocks fit the heap, at least one.
     classes: usize,
     map: PhantomData<(M, W)>,
@@ -108,8 +108,8 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     const HALF: u32 = W::BITS / 2;
     /// Half a header of ones.
     const ONES: usize = (1 << Self::HALF) - 1;
-    /// Offset of the heads, after the marks.
-    const HEADS: usize = M::SMALL_CLASSES * W::BYTES;
+    /// The heads follow the marks.
+    const HEADS: Offset = Offset::new(M::SMALL_CLASSES * W::BYTES);
 
     const VALID: () = {
         assert!(M::GRANULE.is_power_of_two() && M::GRANULE >= 2 * W::BYTES, "a block holds a header and a link");
@@ -162,14 +162,14 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
 
     /// Offset of the head of a class.
     #[inline(always)]
-    fn head(class: Class) -> usize {
-        Self::HEADS + class.number() * W::BYTES
+    fn head(class: Class) -> Offset {
+        Self::HEADS.up(class.number() * W::BYTES)
     }
 
     /// Offset of the mark of a small class.
     #[inline(always)]
-    fn mark(class: Class) -> usize {
-        class.number() * W::BYTES
+    fn mark(class: Class) -> Offset {
+        Offset::new(class.number() * W::BYTES)
     }
 
     /// Bytes of marks and heads for this number of classes.
@@ -177,8 +177,8 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         (M::SMALL_CLASSES + classes) * W::BYTES
     }
 
-    /// Offset of the first payload, and of the end of the last block, for this number of classes; `None` if the largest
-    /// block, or a chunk, does not fit.
+    /// Addresses of the first payload and of the end of the last block, for this number of classes; `None` if the
+    /// largest block, or a chunk, does not fit.
     fn layout(start: usize, end: usize, classes: usize) -> Option<(usize, usize)> {
         let first = round_up(start.checked_add(Self::words_bytes(classes) + Self::HEADER)?, M::ALIGN)?;
         let room = (end.checked_add(Self::HEADER)?.checked_sub(first)?) & !(M::CHUNK - 1);
@@ -187,18 +187,18 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
 
     /// Whether the current chunk is used up, or the class has none yet.
     #[inline(always)]
-    fn is_used_up(&self, mark: usize) -> bool {
-        mark.wrapping_sub(self.first) & (M::CHUNK - 1) == 0
+    fn is_used_up(&self, mark: Offset) -> bool {
+        mark.bytes_from(self.first) & (M::CHUNK - 1) == 0
     }
 
     /// Cuts `bytes`, in whole chunks, from the unused memory.
     #[inline(always)]
-    fn bump(&mut self, bytes: usize) -> Result<usize, AllocError> {
+    fn bump(&mut self, bytes: usize) -> Result<Offset, AllocError> {
         let block = self.top;
-        if self.end - block < bytes {
+        if self.end.bytes_from(block) < bytes {
             return Err(AllocError::Exhausted);
         }
-        self.top = block + bytes;
+        self.top = block.up(bytes);
         Ok(block)
     }
 
@@ -213,7 +213,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     ///
     /// [`begin`](Policy::begin) has run, and `class` is one of the heap's.
     #[inline(always)]
-    unsafe fn cut(&mut self, class: Class) -> Result<usize, AllocError> {
+    unsafe fn cut(&mut self, class: Class) -> Result<Offset, AllocError> {
         let size = M::size(class);
         if Self::is_large(class) {
             return self.bump(size);
@@ -221,11 +221,11 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         let memory = self.memory();
         // SAFETY: `begin` initialised the marks.
         unsafe {
-            let mut block = memory.load(Self::mark(class));
+            let mut block = memory.load_link(Self::mark(class));
             if self.is_used_up(block) {
                 block = self.bump(M::CHUNK)?;
             }
-            memory.store(Self::mark(class), block + size);
+            memory.store_link(Self::mark(class), block.up(size));
             Ok(block)
         }
     }
@@ -240,15 +240,15 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     ///
     /// [`begin`](Policy::begin) has run.
     #[inline(always)]
-    unsafe fn live_block(&self, address: usize) -> Result<(usize, Class), MisuseKind> {
+    unsafe fn live_block(&self, address: usize) -> Result<(Offset, Class), MisuseKind> {
         let block = self.memory().offset(address);
         // The bits below the granule rotate to the top: one comparison for alignment and both bounds.
         let log2 = M::GRANULE.ilog2();
-        if block.wrapping_sub(self.first).rotate_right(log2) >= (self.top - self.first) >> log2 {
+        if block.bytes_from(self.first).rotate_right(log2) >= self.top.bytes_from(self.first) >> log2 {
             return Err(MisuseKind::ForeignPointer);
         }
         // SAFETY: everything between the first payload and the top belongs to the heap, with its headers.
-        let header = unsafe { self.memory().load(block - Self::HEADER) };
+        let header = unsafe { self.memory().load(block.down(Self::HEADER)) };
         match Self::difference(header) {
             difference if difference == Self::ONES => Ok((block, Self::class_in(header))),
             0 => Err(MisuseKind::DoubleFree),
@@ -268,7 +268,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     /// [`begin`](Policy::begin) has run.
     unsafe fn blocks(
         &self,
-        visit: &mut dyn FnMut(usize, usize, Option<usize>) -> Result<(), Corruption>,
+        visit: &mut dyn FnMut(Offset, usize, Option<usize>) -> Result<(), Corruption>,
     ) -> Result<(), Corruption> {
         let memory = self.memory();
         let broken = |invariant, block| Err(Corruption { invariant, address: memory.address(block) });
@@ -277,29 +277,29 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         let (mut chunk_end, mut mark) = (block, NULL);
         while block < self.top {
             if block == mark {
-                visit(block, chunk_end - block, None)?;
+                visit(block, chunk_end.bytes_from(block), None)?;
                 block = chunk_end;
                 continue;
             }
             // SAFETY: a chunk begins with a block, and every block below the mark was cut, so there is a header.
-            let header = unsafe { memory.load(block - Self::HEADER) };
+            let header = unsafe { memory.load(block.down(Self::HEADER)) };
             let class = Self::class_in(header);
             if class.number() >= self.classes {
                 return broken("a block's header names a class", block);
             }
             let size = M::size(class);
             if block >= chunk_end && !Self::is_large(class) {
-                chunk_end = block + M::CHUNK;
+                chunk_end = block.up(M::CHUNK);
                 // SAFETY: `begin` initialised the marks.
-                let present = unsafe { memory.load(Self::mark(class)) };
+                let present = unsafe { memory.load_link(Self::mark(class)) };
                 mark = if present > block && present < chunk_end { present } else { NULL };
             }
             let end = if Self::is_large(class) { self.top } else { chunk_end };
-            if size > end - block || (block < chunk_end && Self::is_large(class)) {
+            if size > end.bytes_from(block) || (block < chunk_end && Self::is_large(class)) {
                 return broken("a block ends within its chunk, or below the top", block);
             }
             visit(block, size, Some(header))?;
-            block += size;
+            block = block.up(size);
         }
         Ok(())
     }
@@ -313,18 +313,19 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     /// # Safety
     ///
     /// [`begin`](Policy::begin) has run, and `class` is one of the heap's.
-    unsafe fn check_list(&self, class: Class, most: usize, visit: &mut dyn FnMut(usize)) -> Result<(), Corruption> {
+    unsafe fn check_list(&self, class: Class, most: usize, visit: &mut dyn FnMut(Offset)) -> Result<(), Corruption> {
         let memory = self.memory();
         let mut node = Self::head(class);
         for _ in 0..=most {
             // SAFETY: the node is the head, or a place of a block between the first and the top, which was checked.
-            let block = unsafe { memory.load(node) };
+            let block = unsafe { memory.load_link(node) };
             if block == NULL {
                 return Ok(());
             }
-            let is_place = (self.first..self.top).contains(&block) && (block - self.first).is_multiple_of(M::GRANULE);
+            let is_place =
+                (self.first..self.top).contains(&block) && block.bytes_from(self.first).is_multiple_of(M::GRANULE);
             // SAFETY: read only if `block` is a possible block, whose header is the heap's.
-            if !is_place || unsafe { memory.load(block - Self::HEADER) } != Self::free(class) {
+            if !is_place || unsafe { memory.load(block.down(Self::HEADER)) } != Self::free(class) {
                 let invariant = "a free list leads to free blocks of its class";
                 return Err(Corruption { invariant, address: memory.address(node) });
             }
@@ -336,8 +337,8 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
 }
 
 /// A hash of an offset. The sum of the hashes identifies a set of offsets.
-fn mixed(offset: usize) -> u64 {
-    let mixed = (offset as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+fn mixed(offset: Offset) -> u64 {
+    let mixed = (offset.bytes() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
@@ -355,7 +356,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
             classes += 1;
         }
         let (first, end) = Self::layout(start, end, classes)?;
-        let (first, end) = (first - start, end - start);
+        let (first, end) = (Offset::new(first - start), Offset::new(end - start));
         Some(ClassLists { first, top: first, end, classes, map: PhantomData })
     }
 
@@ -367,11 +368,11 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         let memory = self.memory();
         for class in Self::first_classes(M::SMALL_CLASSES) {
             // SAFETY: the marks follow the policy, in its room. `first` stands for a used-up chunk.
-            unsafe { memory.store(Self::mark(class), self.first) };
+            unsafe { memory.store_link(Self::mark(class), self.first) };
         }
         for class in Self::first_classes(self.classes) {
             // SAFETY: the heads follow the marks, in the policy's room.
-            unsafe { memory.store(Self::head(class), NULL) };
+            unsafe { memory.store_link(Self::head(class), NULL) };
         }
     }
 
@@ -382,7 +383,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     #[inline(always)]
     fn origin(&self) -> usize {
-        self.memory().address(self.first - Self::HEADER)
+        self.memory().address(self.first.down(Self::HEADER))
     }
 
     #[inline(always)]
@@ -393,13 +394,13 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         let memory = self.memory();
         // SAFETY: the request is within the limit, so the heap has the class. A head is a free block or `NULL`.
         unsafe {
-            let mut block = memory.load(Self::head(class));
+            let mut block = memory.load_link(Self::head(class));
             if block == NULL {
                 block = self.cut(class)?;
             } else {
-                memory.store(Self::head(class), memory.load(block));
+                memory.store_link(Self::head(class), memory.load_link(block));
             }
-            memory.store(block - Self::HEADER, Self::live(class));
+            memory.store(block.down(Self::HEADER), Self::live(class));
             Ok(Served { address: memory.address(block), usable_bytes: M::size(class) - Self::HEADER })
         }
     }
@@ -410,9 +411,9 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         // SAFETY: `begin` has run, and `live_block` found the block live, so its words become the heap's.
         unsafe {
             let (block, class) = self.live_block(address)?;
-            memory.store(block, memory.load(Self::head(class)));
-            memory.store(Self::head(class), block);
-            memory.store(block - Self::HEADER, Self::free(class));
+            memory.store_link(block, memory.load_link(Self::head(class)));
+            memory.store_link(Self::head(class), block);
+            memory.store(block.down(Self::HEADER), Self::free(class));
             Ok(M::size(class) - Self::HEADER)
         }
     }
@@ -429,9 +430,9 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
             let size = M::size(class);
             // SAFETY: `begin` initialised the heads and the marks.
             let is_served = unsafe {
-                memory.load(Self::head(class)) != NULL
-                    || self.end - self.top >= size.max(M::CHUNK)
-                    || (!Self::is_large(class) && !self.is_used_up(memory.load(Self::mark(class))))
+                memory.load_link(Self::head(class)) != NULL
+                    || self.end.bytes_from(self.top) >= size.max(M::CHUNK)
+                    || (!Self::is_large(class) && !self.is_used_up(memory.load_link(Self::mark(class))))
             };
             if is_served {
                 return size - Self::HEADER;
@@ -442,7 +443,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
         let memory = self.memory();
-        let mut show = |block: usize, size_bytes: usize, header: Option<usize>| {
+        let mut show = |block: Offset, size_bytes: usize, header: Option<usize>| {
             visit(Block {
                 address: memory.address(block),
                 front_bytes: Self::HEADER,
@@ -454,33 +455,33 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         };
         // SAFETY: `begin` has run, which the caller guarantees.
         if unsafe { self.blocks(&mut show) }.is_ok() && self.top < self.end {
-            let _ = show(self.top, self.end - self.top, None);
+            let _ = show(self.top, self.end.bytes_from(self.top), None);
         }
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
         let memory = self.memory();
         let broken = |invariant, block| Err(Corruption { invariant, address: memory.address(block) });
-        let are_chunks = |offset: usize| (offset - self.first).is_multiple_of(M::CHUNK);
+        let are_chunks = |offset: Offset| offset.bytes_from(self.first).is_multiple_of(M::CHUNK);
         if self.top < self.first || self.top > self.end || !are_chunks(self.top) || !are_chunks(self.end) {
             return broken("the top is between the first block and the end", self.first);
         }
         for class in Self::first_classes(M::SMALL_CLASSES) {
             // SAFETY: `begin` initialised the marks.
-            let mark = unsafe { memory.load(Self::mark(class)) };
-            if mark < self.first || mark > self.top || !(mark - self.first).is_multiple_of(M::size(class)) {
+            let mark = unsafe { memory.load_link(Self::mark(class)) };
+            if mark < self.first || mark > self.top || !mark.bytes_from(self.first).is_multiple_of(M::size(class)) {
                 return broken("a mark is where a block of its class can begin", Self::mark(class));
             }
-            let start = mark - ((mark - self.first) & (M::CHUNK - 1));
+            let start = mark.down(mark.bytes_from(self.first) & (M::CHUNK - 1));
             // SAFETY: a chunk in use begins with a block, which has a header.
-            if !self.is_used_up(mark) && Self::class_in(unsafe { memory.load(start - Self::HEADER) }) != class {
+            if !self.is_used_up(mark) && Self::class_in(unsafe { memory.load(start.down(Self::HEADER)) }) != class {
                 return broken("a mark is in a chunk of its class", Self::mark(class));
             }
         }
         // The free blocks and the blocks in lists: equal numbers, and equal sums of hashes.
         let (mut free_blocks, mut sum) = (0usize, 0u64);
         let mut chunk_class = Class::new(0);
-        let mut judge = |block: usize, _: usize, header: Option<usize>| {
+        let mut judge = |block: Offset, _: usize, header: Option<usize>| {
             let Some(header) = header else { return Ok(()) };
             let class = Self::class_in(header);
             if are_chunks(block) {
@@ -520,7 +521,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         let memory = self.memory();
-        word(self.top);
+        word(self.top.bytes());
         // SAFETY: `begin` has run, and links lead to free blocks.
         unsafe {
             let _ = self.blocks(&mut |_, size, header| {
@@ -528,12 +529,12 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
                 Ok(())
             });
             for class in Self::first_classes(self.classes) {
-                let mut block = memory.load(Self::head(class));
+                let mut block = memory.load_link(Self::head(class));
                 while block != NULL {
-                    word(block);
-                    block = memory.load(block);
+                    word(block.bytes());
+                    block = memory.load_link(block);
                 }
-                word(NULL);
+                word(NULL.bytes());
             }
         }
     }

@@ -16,18 +16,18 @@
 
 use crate::contract::{Corruption, LoopBound, loop_bound};
 use crate::mechanism::boundary_tag::{FreeIndex, free_size};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
 /// The node that ends a list.
-pub const NULL: usize = 0;
+pub const NULL: Offset = Offset::BASE;
 
 /// Offset of a node's `next` word; its `prev` word is at the node's own offset.
 #[inline(always)]
-pub(crate) fn next_at<W: Width>(node: usize) -> usize {
-    node.wrapping_add(W::BYTES)
+pub(crate) fn next_at<W: Width>(node: Offset) -> Offset {
+    node.up(W::BYTES)
 }
 
 /// Links `block` in after `node`.
@@ -36,15 +36,15 @@ pub(crate) fn next_at<W: Width>(node: usize) -> usize {
 ///
 /// `block` is free and in no list; `node` is the head of a list or a block in it.
 #[inline(always)]
-pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: usize, block: usize) {
+pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: Offset, block: Offset) {
     // SAFETY: `node` and the node after it are nodes of the list, and `block` is free, so their links are the heap's.
     // At the end of the list, the null node takes the write to `prev`.
     unsafe {
-        let after = memory.load(next_at::<W>(node));
-        memory.store(block, node);
-        memory.store(next_at::<W>(block), after);
-        memory.store(after, block);
-        memory.store(next_at::<W>(node), block);
+        let after = memory.load_link(next_at::<W>(node));
+        memory.store_link(block, node);
+        memory.store_link(next_at::<W>(block), after);
+        memory.store_link(after, block);
+        memory.store_link(next_at::<W>(node), block);
     }
 }
 
@@ -57,14 +57,14 @@ pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: usize, block: usize
 ///
 /// As [`link`]; `node` and `noted` are equal.
 #[inline(always)]
-pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: usize, noted: usize, block: usize) {
+pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: Offset, noted: Offset, block: Offset) {
     // SAFETY: as in `link`, the links of `node`, of the node after it and of the free `block` are the heap's. At the
     // end of the list, the null node takes the write to `prev`.
     unsafe {
-        let after = memory.load(next_at::<W>(node));
-        memory.store(after, block);
+        let after = memory.load_link(next_at::<W>(node));
+        memory.store_link(after, block);
         W::store_pair(memory, block, noted, after);
-        memory.store(next_at::<W>(node), block);
+        memory.store_link(next_at::<W>(node), block);
     }
 }
 
@@ -74,14 +74,14 @@ pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: usize, noted
 ///
 /// `block` is in a list.
 #[inline(always)]
-pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: usize) -> usize {
+pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: Offset) -> Offset {
     // SAFETY: `block` is in a list, so its links lead to its neighbours there. If it is the last, the null node takes
     // the write to `prev`.
     unsafe {
-        let node = memory.load(block);
-        let after = memory.load(next_at::<W>(block));
-        memory.store(next_at::<W>(node), after);
-        memory.store(after, node);
+        let node = memory.load_link(block);
+        let after = memory.load_link(next_at::<W>(block));
+        memory.store_link(next_at::<W>(node), after);
+        memory.store_link(after, node);
         node
     }
 }
@@ -92,24 +92,29 @@ pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: usize) -> usize 
 ///
 /// `block` is in a list.
 #[inline(always)]
-pub(crate) unsafe fn unlink_or_empty<W: Width>(memory: Memory<W>, block: usize, first_block: usize) -> Option<usize> {
+pub(crate) unsafe fn unlink_or_empty<W: Width>(
+    memory: Memory<W>,
+    block: Offset,
+    first_block: Offset,
+) -> Option<Offset> {
     // SAFETY: `block` is in a list, so its links lead to its neighbours there. If it is the last, the null node takes
     // the write to `prev`.
     unsafe {
         let (node, after) = match W::load_pair(memory, block) {
             // `next` is the upper half: one comparison for "no next, and prev is a head".
-            Some(pair) if pair < first_block => {
-                memory.store(next_at::<W>(pair), NULL);
-                return Some(pair);
+            Some(pair) if pair < first_block.bytes() => {
+                let head = Offset::new(pair);
+                memory.store_link(next_at::<W>(head), NULL);
+                return Some(head);
             }
             Some(pair) => {
                 core::hint::cold_path();
-                (W::get(W::put(pair)), pair >> W::BITS)
+                (Offset::new(W::get(W::put(pair))), Offset::new(pair >> W::BITS))
             }
-            None => (memory.load(block), memory.load(next_at::<W>(block))),
+            None => (memory.load_link(block), memory.load_link(next_at::<W>(block))),
         };
-        memory.store(next_at::<W>(node), after);
-        memory.store(after, node);
+        memory.store_link(next_at::<W>(node), after);
+        memory.store_link(after, node);
         (!W::PAIRS && after == NULL && node < first_block).then_some(node)
     }
 }
@@ -126,16 +131,16 @@ pub(crate) unsafe fn unlink_or_empty<W: Width>(memory: Memory<W>, block: usize, 
 /// `head` is the head of a list, and the first word of any offset that `is_place` accepts may be read.
 pub(crate) unsafe fn check_list<W: Width>(
     memory: Memory<W>,
-    head: usize,
+    head: Offset,
     limit: usize,
-    is_place: &dyn Fn(usize) -> bool,
-    visit: &mut dyn FnMut(usize) -> Result<(), Corruption>,
-) -> Result<(usize, usize), Corruption> {
+    is_place: &dyn Fn(Offset) -> bool,
+    visit: &mut dyn FnMut(Offset) -> Result<(), Corruption>,
+) -> Result<(usize, Offset), Corruption> {
     let mut node = head;
     let mut count = 0;
     loop {
         // SAFETY: `node` is the head or a block that was verified.
-        let block = unsafe { memory.load(next_at::<W>(node)) };
+        let block = unsafe { memory.load_link(next_at::<W>(node)) };
         if block == NULL {
             return Ok((count, node));
         }
@@ -144,7 +149,7 @@ pub(crate) unsafe fn check_list<W: Width>(
             return Err(Corruption { invariant, address: memory.address(node) });
         }
         // SAFETY: `is_place` accepted the block, so its first word may be read.
-        if unsafe { memory.load(block) } != node {
+        if unsafe { memory.load_link(block) } != node {
             return Err(Corruption {
                 invariant: "a free block's prev is the node that leads to it",
                 address: memory.address(block),
@@ -170,16 +175,16 @@ pub trait Order: Sealed + Copy + core::fmt::Debug + 'static {
     const ASCENDS: bool = false;
 
     /// The node after which `block` belongs in the list at `head`. `place` is the former predecessor of a block that
-    /// was coalesced into `block`, or `usize::MAX`.
+    /// was coalesced into `block`, or [`NO_PLACE`].
     ///
     /// # Safety
     ///
     /// `head` is the heap's only list, `place` a node of it.
-    unsafe fn node<W: Width>(memory: Memory<W>, head: usize, place: usize, block: usize) -> usize;
+    unsafe fn node<W: Width>(memory: Memory<W>, head: Offset, place: Offset, block: Offset) -> Offset;
 }
 
 /// No node.
-pub(crate) const NO_PLACE: usize = usize::MAX;
+pub(crate) const NO_PLACE: Offset = Offset::new(usize::MAX);
 
 /// Last in, first out: at the head.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +196,7 @@ impl Order for Lifo {
     const NAME: &'static str = "LIFO";
 
     #[inline(always)]
-    unsafe fn node<W: Width>(_: Memory<W>, head: usize, _: usize, _: usize) -> usize {
+    unsafe fn node<W: Width>(_: Memory<W>, head: Offset, _: Offset, _: Offset) -> Offset {
         head
     }
 }
@@ -206,9 +211,9 @@ impl Order for Fifo {
     const NAME: &'static str = "FIFO";
 
     #[inline(always)]
-    unsafe fn node<W: Width>(memory: Memory<W>, _: usize, _: usize, _: usize) -> usize {
+    unsafe fn node<W: Width>(memory: Memory<W>, _: Offset, _: Offset, _: Offset) -> Offset {
         // SAFETY: the null node is initialised, and with a single list its prev is that list's last node.
-        unsafe { memory.load(NULL) }
+        unsafe { memory.load_link(NULL) }
     }
 }
 
@@ -223,7 +228,7 @@ impl Order for AddressOrder {
     const ASCENDS: bool = true;
 
     #[inline(always)]
-    unsafe fn node<W: Width>(memory: Memory<W>, head: usize, place: usize, block: usize) -> usize {
+    unsafe fn node<W: Width>(memory: Memory<W>, head: Offset, place: Offset, block: Offset) -> Offset {
         if place != NO_PLACE {
             return place;
         }
@@ -231,7 +236,7 @@ impl Order for AddressOrder {
         loop {
             loop_bound!(LoopBound::FreeBlocks);
             // SAFETY: `node` is the head or a block in the list.
-            let next = unsafe { memory.load(next_at::<W>(node)) };
+            let next = unsafe { memory.load_link(next_at::<W>(node)) };
             if next == NULL || next > block {
                 return node;
             }
@@ -253,7 +258,7 @@ pub trait Fit: Sealed + Copy + core::fmt::Debug + 'static {
     /// # Safety
     ///
     /// `head` is the head of a list of the heap.
-    unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize;
+    unsafe fn choose<W: Width>(memory: Memory<W>, head: Offset, need: usize) -> Offset;
 }
 
 /// The first block that is large enough.
@@ -266,13 +271,13 @@ impl Fit for First {
     const NAME: &'static str = "first fit";
 
     #[inline(always)]
-    unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
+    unsafe fn choose<W: Width>(memory: Memory<W>, head: Offset, need: usize) -> Offset {
         // SAFETY: `head` is a list's head, and links lead to free blocks, which have headers.
         unsafe {
-            let mut block = memory.load(next_at::<W>(head));
+            let mut block = memory.load_link(next_at::<W>(head));
             while block != NULL && free_size(memory, block) < need {
                 loop_bound!(LoopBound::FreeBlocks);
-                block = memory.load(next_at::<W>(block));
+                block = memory.load_link(next_at::<W>(block));
             }
             block
         }
@@ -289,12 +294,12 @@ impl Fit for Best {
     const NAME: &'static str = "best fit";
 
     #[inline(always)]
-    unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
+    unsafe fn choose<W: Width>(memory: Memory<W>, head: Offset, need: usize) -> Offset {
         // SAFETY: `head` is a list's head, and links lead to free blocks, which have headers.
         unsafe {
             let mut best = NULL;
             let mut best_size = usize::MAX;
-            let mut block = memory.load(next_at::<W>(head));
+            let mut block = memory.load_link(next_at::<W>(head));
             while block != NULL {
                 loop_bound!(LoopBound::FreeBlocks);
                 let size = free_size(memory, block);
@@ -305,7 +310,7 @@ impl Fit for Best {
                         break;
                     }
                 }
-                block = memory.load(next_at::<W>(block));
+                block = memory.load_link(next_at::<W>(block));
             }
             best
         }
@@ -314,8 +319,8 @@ impl Fit for Best {
 
 /// Offset of the word that holds the *rover* of the list at `head`: the node after which the next search begins.
 #[inline(always)]
-pub(crate) fn rover_at<W: Width>(head: usize) -> usize {
-    head.wrapping_add(2 * W::BYTES)
+pub(crate) fn rover_at<W: Width>(head: Offset) -> Offset {
+    head.up(2 * W::BYTES)
 }
 
 /// The first block that is large enough, searching in a circle from where the last search succeeded.
@@ -339,17 +344,17 @@ impl Fit for Next {
     const ROVES: bool = true;
 
     #[inline(always)]
-    unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
+    unsafe fn choose<W: Width>(memory: Memory<W>, head: Offset, need: usize) -> Offset {
         // SAFETY: the rover is the head or a block of the list, and links lead to free blocks. The last link leads to
         // the head, whose header has size zero, so the head serves no request.
         unsafe {
-            let rover = memory.load(rover_at::<W>(head));
+            let rover = memory.load_link(rover_at::<W>(head));
             let mut node = rover;
             loop {
                 loop_bound!(LoopBound::FreeBlocks);
-                let block = memory.load(next_at::<W>(node));
+                let block = memory.load_link(next_at::<W>(node));
                 if free_size(memory, block) >= need {
-                    memory.store(rover_at::<W>(head), node);
+                    memory.store_link(rover_at::<W>(head), node);
                     return block;
                 }
                 if block == rover {
@@ -366,13 +371,13 @@ impl Fit for Next {
 pub struct OneList<F, O>(PhantomData<(F, O)>);
 
 /// The head of the single list: the null node is both of its ends.
-const HEAD: usize = NULL;
+const HEAD: Offset = NULL;
 
 // SAFETY: `choose` returns a block of the list that holds `need` bytes; `insert` links and `remove` unlinks exactly the
 // block it is given. No other code writes the links.
 unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
-    type Place = usize;
-    const NOWHERE: usize = NO_PLACE;
+    type Place = Offset;
+    const NOWHERE: Offset = NO_PLACE;
 
     fn bytes_below() -> usize {
         0
@@ -385,10 +390,10 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     unsafe fn init(memory: Memory<W>, _: usize) {
         // SAFETY: the control structure has room for the head and the rover (`bytes_above`).
         unsafe {
-            memory.store(HEAD, HEAD);
-            memory.store(next_at::<W>(HEAD), NULL);
+            memory.store_link(HEAD, HEAD);
+            memory.store_link(next_at::<W>(HEAD), NULL);
             if F::ROVES {
-                memory.store(rover_at::<W>(HEAD), HEAD);
+                memory.store_link(rover_at::<W>(HEAD), HEAD);
             }
         }
     }
@@ -398,7 +403,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     }
 
     #[inline(always)]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, usize)> {
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, Offset)> {
         // SAFETY: the head is initialised, and its links lead to free blocks of the list.
         unsafe {
             let block = F::choose(memory, HEAD, need);
@@ -410,25 +415,25 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     }
 
     #[inline(always)]
-    unsafe fn insert(memory: Memory<W>, block: usize, _: usize, place: usize) {
+    unsafe fn insert(memory: Memory<W>, block: Offset, _: usize, place: Offset) {
         // SAFETY: the caller guarantees that `block` is free and in no list; `node` returns a node of the list.
         unsafe { link(memory, O::node(memory, HEAD, place, block), block) }
     }
 
     #[inline(always)]
-    unsafe fn remove(memory: Memory<W>, block: usize) -> usize {
+    unsafe fn remove(memory: Memory<W>, block: Offset) -> Offset {
         // SAFETY: the caller guarantees that `block` is in the list; the rover's word is initialised.
         unsafe {
             let node = unlink(memory, block);
-            if F::ROVES && memory.load(rover_at::<W>(HEAD)) == block {
-                memory.store(rover_at::<W>(HEAD), node);
+            if F::ROVES && memory.load_link(rover_at::<W>(HEAD)) == block {
+                memory.store_link(rover_at::<W>(HEAD), node);
             }
             node
         }
     }
 
     #[inline(always)]
-    fn first_of(first: usize, second: usize) -> usize {
+    fn first_of(first: Offset, second: Offset) -> Offset {
         if first == NO_PLACE { second } else { first }
     }
 
@@ -436,25 +441,25 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         let mut largest = 0;
         // SAFETY: the head is initialised, and links lead to free blocks.
         unsafe {
-            let mut block = memory.load(next_at::<W>(HEAD));
+            let mut block = memory.load_link(next_at::<W>(HEAD));
             while block != NULL {
                 largest = largest.max(free_size(memory, block));
-                block = memory.load(next_at::<W>(block));
+                block = memory.load_link(next_at::<W>(block));
             }
         }
         largest
     }
 
-    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, Offset)) {
         // SAFETY: the head and the rover are initialised, and links lead to free blocks.
         unsafe {
-            let mut block = memory.load(next_at::<W>(HEAD));
+            let mut block = memory.load_link(next_at::<W>(HEAD));
             while block != NULL {
                 visit(0, block);
-                block = memory.load(next_at::<W>(block));
+                block = memory.load_link(next_at::<W>(block));
             }
             if F::ROVES {
-                visit(1, memory.load(rover_at::<W>(HEAD)));
+                visit(1, memory.load_link(rover_at::<W>(HEAD)));
             }
         }
     }
@@ -463,13 +468,13 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         memory: Memory<W>,
         free_blocks: usize,
         _: usize,
-        is_place: &dyn Fn(usize) -> bool,
+        is_place: &dyn Fn(Offset) -> bool,
     ) -> Result<usize, Corruption> {
         // SAFETY: with `ROVES`, the rover's word is initialised.
-        let rover = if F::ROVES { unsafe { memory.load(rover_at::<W>(HEAD)) } } else { HEAD };
+        let rover = if F::ROVES { unsafe { memory.load_link(rover_at::<W>(HEAD)) } } else { HEAD };
         let mut is_rover_found = rover == HEAD;
-        let mut before = 0;
-        let mut in_order = |block: usize| {
+        let mut before = NULL;
+        let mut in_order = |block: Offset| {
             is_rover_found |= block == rover;
             if O::ASCENDS && block < before {
                 let invariant = "an address-ordered list ascends";
@@ -481,7 +486,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         // SAFETY: `HEAD` is the head of the heap's only list, and the null node's `prev` is an initialised word.
         unsafe {
             let (count, last) = check_list(memory, HEAD, free_blocks, is_place, &mut in_order)?;
-            if memory.load(NULL) != last {
+            if memory.load_link(NULL) != last {
                 let invariant = "the null node's prev is the last node of the only list";
                 return Err(Corruption { invariant, address: memory.address(NULL) });
             }

@@ -11,9 +11,9 @@
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::{Bitmap, BitmapView};
-use crate::mechanism::boundary_tag::{FreeIndex, first_block_at, free_size};
+use crate::mechanism::boundary_tag::{FreeIndex, first_block, first_block_at, free_size};
 use crate::mechanism::free_list::{NULL, check_list, link, link_in_one, next_at, unlink_or_empty};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::{Class, Classes, Rank};
 use crate::mechanism::word::Width;
@@ -65,7 +65,7 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// where a rounded-up search may begin in the widest heap.
     #[inline(always)]
     fn bitmap<W: Width>(memory: Memory<W>) -> BitmapView<W> {
-        let at = first_block_at::<W>().wrapping_sub(Self::bitmap_bytes::<W>());
+        let at = first_block_at::<W>().down(Self::bitmap_bytes::<W>());
         BitmapView { memory, at, below: C::below::<W>() }
     }
 
@@ -78,22 +78,22 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// The head of a class: a node of which only the `next` word exists. The next class's `prev` would be this class's
     /// `next`. The class `below`, before the smallest, has the null node.
     #[inline(always)]
-    fn head<W: Width>(class: Class) -> usize {
+    fn head<W: Width>(class: Class) -> Offset {
         // Narrowed to the width of a link, so that one instruction computes it and all uses share it.
-        W::get(W::put(Self::head_at_once::<W>(class)))
+        Offset::new(W::get(W::put(Self::head_at_once::<W>(class).bytes())))
     }
 
     /// [`head`](Self::head) with lower latency, at one more instruction: the computation becomes part of the address
     /// operand, so that the load does not wait for it.
     #[inline(always)]
-    fn head_at_once<W: Width>(class: Class) -> usize {
-        class.rank(C::below::<W>()).number().wrapping_mul(W::BYTES)
+    fn head_at_once<W: Width>(class: Class) -> Offset {
+        NULL.up(class.rank(C::below::<W>()).number().wrapping_mul(W::BYTES))
     }
 
     /// The rank of the class of a head.
     #[inline(always)]
-    fn rank_of<W: Width>(head: usize) -> Rank {
-        Rank::new(head / W::BYTES)
+    fn rank_of<W: Width>(head: Offset) -> Rank {
+        Rank::new(head.bytes() / W::BYTES)
     }
 
     /// The classes of a heap whose largest block has `max_block` bytes.
@@ -114,17 +114,17 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 
     fn bytes_above(max_block: usize) -> usize {
-        next_at::<W>(Self::head::<W>(C::class_of::<W>(max_block).up(1)))
+        next_at::<W>(Self::head::<W>(C::class_of::<W>(max_block).up(1))).bytes()
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
         for word in 0..Self::bitmap_bytes::<W>() / size_of::<usize>() {
             // SAFETY: the bitmap lies in the control structure, which the index initialises.
-            unsafe { memory.store_bits(Self::bitmap(memory).at.wrapping_add(word * size_of::<usize>()), 0) }
+            unsafe { memory.store_bits(Self::bitmap(memory).at.up(word * size_of::<usize>()), 0) }
         }
         for class in Self::classes::<W>(max_block) {
             // SAFETY: the heads lie in the control structure, which the index initialises.
-            unsafe { memory.store(next_at::<W>(Self::head::<W>(class)), NULL) }
+            unsafe { memory.store_link(next_at::<W>(Self::head::<W>(class)), NULL) }
         }
     }
 
@@ -134,7 +134,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 
     #[inline(always)]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, ())> {
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, ())> {
         let (class, rounded) = C::class_for::<W>(need);
         // SAFETY: the bitmap has a bit for the class of any size that a word can hold. If the bit is set, the list has
         // a block, and every block of that class has at least `rounded` bytes.
@@ -142,17 +142,17 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
             let class = B::find(Self::bitmap(memory), class)?;
             let head = Self::head::<W>(class);
             let sooner = if C::HASTENS { Self::head_at_once::<W>(class) } else { head };
-            let block = memory.load(next_at::<W>(sooner));
-            let after = memory.load(next_at::<W>(block));
-            memory.store(next_at::<W>(sooner), after);
-            memory.store(after, head);
+            let block = memory.load_link(next_at::<W>(sooner));
+            let after = memory.load_link(next_at::<W>(block));
+            memory.store_link(next_at::<W>(sooner), after);
+            memory.store_link(after, head);
             B::remove_if(Self::bitmap(memory), class, Self::rank_of::<W>(head), after == NULL);
             Some((block, P::granted(need, rounded), ()))
         }
     }
 
     #[inline(always)]
-    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
+    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, (): ()) {
         let class = C::class_of::<W>(size);
         let head = Self::head::<W>(class);
         // SAFETY: the control structure is planned for the largest possible block, so the class has a head and a bit.
@@ -167,10 +167,10 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 
     #[inline(always)]
-    unsafe fn remove(memory: Memory<W>, block: usize) {
+    unsafe fn remove(memory: Memory<W>, block: Offset) {
         // SAFETY: the caller guarantees that the block is in a list; heads lie below the first block.
         unsafe {
-            if let Some(head) = unlink_or_empty(memory, block, memory.load_bits(first_block_at::<W>())) {
+            if let Some(head) = unlink_or_empty(memory, block, first_block(memory)) {
                 B::remove(Self::bitmap(memory), Self::rank_of::<W>(head));
             }
         }
@@ -185,15 +185,15 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         highest.map_or(0, C::size::<W>)
     }
 
-    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, Offset)) {
         let mut from = C::below::<W>().up(1);
         // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
         unsafe {
             while let Some(class) = B::find(Self::bitmap(memory), from) {
-                let mut block = memory.load(next_at::<W>(Self::head::<W>(class)));
+                let mut block = memory.load_link(next_at::<W>(Self::head::<W>(class)));
                 while block != NULL {
                     visit(class.number(), block);
-                    block = memory.load(next_at::<W>(block));
+                    block = memory.load_link(next_at::<W>(block));
                 }
                 from = class.up(1);
             }
@@ -204,7 +204,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         memory: Memory<W>,
         free_blocks: usize,
         max_block: usize,
-        is_place: &dyn Fn(usize) -> bool,
+        is_place: &dyn Fn(Offset) -> bool,
     ) -> Result<usize, Corruption> {
         let mut total = 0;
         for class in Self::classes::<W>(max_block) {

@@ -12,7 +12,7 @@
 //! With a width narrower than a `usize`, added regions must lie after the first one, within reach. A whole `usize`
 //! (`Wide`, and `Offset32` on a 32-bit machine) reaches regions anywhere.
 
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
@@ -36,33 +36,33 @@ pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     fn get(word: Self::Word) -> usize;
     /// The word that holds `value`, which must not exceed [`MAX`](Self::MAX): excess bits are dropped.
     fn put(value: usize) -> Self::Word;
-    /// The two words at an offset as one integer, if [`PAIRS`](Self::PAIRS).
+    /// The two links at an offset as one integer, if [`PAIRS`](Self::PAIRS).
     ///
     /// # Safety
     ///
     /// Two initialised words are there, at a multiple of the granule.
-    unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize>;
-    /// Writes two words at an offset, with one store if [`PAIRS`](Self::PAIRS): a processor forwards a store to a load
+    unsafe fn load_pair(memory: Memory<Self>, offset: Offset) -> Option<usize>;
+    /// Writes two links at an offset, with one store if [`PAIRS`](Self::PAIRS): a processor forwards a store to a load
     /// of the pair only if one store wrote all of it.
     ///
     /// # Safety
     ///
     /// As [`Memory::store`], for both words, at a multiple of the granule.
-    unsafe fn store_pair(memory: Memory<Self>, offset: usize, first: usize, second: usize);
+    unsafe fn store_pair(memory: Memory<Self>, offset: Offset, first: Offset, second: Offset);
     /// Reads a word that its owner may write concurrently by
     /// [`store_watched`](Self::store_watched): an ordinary load.
     ///
     /// # Safety
     ///
     /// As [`Memory::load`].
-    unsafe fn load_watched(memory: Memory<Self>, offset: usize) -> usize;
+    unsafe fn load_watched(memory: Memory<Self>, offset: Offset) -> usize;
     /// Writes a word that other threads may read concurrently by
     /// [`load_watched`](Self::load_watched): an ordinary store.
     ///
     /// # Safety
     ///
     /// As [`Memory::store`].
-    unsafe fn store_watched(memory: Memory<Self>, offset: usize, value: usize);
+    unsafe fn store_watched(memory: Memory<Self>, offset: Offset, value: usize);
 }
 
 macro_rules! width {
@@ -85,30 +85,30 @@ macro_rules! width {
                 value as $word
             }
             #[inline(always)]
-            unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize> {
+            unsafe fn load_pair(memory: Memory<Self>, offset: Offset) -> Option<usize> {
                 // SAFETY: the caller guarantees two initialised words at a multiple of the granule: aligned.
                 Self::PAIRS.then(|| unsafe { memory.at::<$pair>(offset).read() as usize })
             }
             #[inline(always)]
-            unsafe fn store_pair(memory: Memory<Self>, offset: usize, first: usize, second: usize) {
+            unsafe fn store_pair(memory: Memory<Self>, offset: Offset, first: Offset, second: Offset) {
                 // SAFETY: the caller guarantees room for two words at a multiple of the granule: aligned.
                 unsafe {
                     if Self::PAIRS {
-                        let pair = second.wrapping_shl(Self::BITS) | Self::get(Self::put(first));
+                        let pair = second.bytes().wrapping_shl(Self::BITS) | Self::get(Self::put(first.bytes()));
                         memory.at::<$pair>(offset).write(pair as $pair);
                     } else {
-                        memory.store(offset, first);
-                        memory.store(offset.wrapping_add(Self::BYTES), second);
+                        memory.store_link(offset, first);
+                        memory.store_link(offset.up(Self::BYTES), second);
                     }
                 }
             }
             #[inline(always)]
-            unsafe fn load_watched(memory: Memory<Self>, offset: usize) -> usize {
+            unsafe fn load_watched(memory: Memory<Self>, offset: Offset) -> usize {
                 // SAFETY: the caller guarantees an initialised, aligned word; concurrent writes are atomic.
                 Self::get(unsafe { <$atomic>::from_ptr(memory.at(offset)) }.load(Ordering::Relaxed))
             }
             #[inline(always)]
-            unsafe fn store_watched(memory: Memory<Self>, offset: usize, value: usize) {
+            unsafe fn store_watched(memory: Memory<Self>, offset: Offset, value: usize) {
                 // SAFETY: the caller guarantees an aligned word of the heap; concurrent reads are atomic.
                 unsafe { <$atomic>::from_ptr(memory.at(offset)) }.store(Self::put(value), Ordering::Relaxed);
             }

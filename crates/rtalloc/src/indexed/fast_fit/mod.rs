@@ -76,7 +76,7 @@ mod white_box;
 use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
 use crate::mechanism::boundary_tag::free_size;
 use crate::mechanism::free_list::NULL;
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -101,7 +101,7 @@ pub struct Fast<F, W> {
     /// Offsets count from one granule before the first block.
     memory: Memory<W>,
     /// Offset of a block after the last one. Blocks tile the memory from the first block to here.
-    end: usize,
+    end: Offset,
     kind: PhantomData<F>,
 }
 
@@ -110,7 +110,7 @@ impl<F, W> Sealed for Fast<F, W> {}
 /// A live block whose header was checked, and the free blocks around it.
 #[derive(Clone, Copy)]
 struct Located {
-    block: usize,
+    block: Offset,
     size: usize,
     free: Neighbours,
     /// Whether the free blocks before and after it are adjacent to it.
@@ -120,13 +120,19 @@ struct Located {
 
 impl<F: CartesianFit, W: Width> Fast<F, W> {
     /// Offset of the first block.
-    const FIRST: usize = W::GRANULE;
+    const FIRST: Offset = Offset::new(W::GRANULE);
     /// A header and two links, in whole granules.
     const MIN_BLOCK: usize = (3 * W::BYTES).next_multiple_of(W::GRANULE);
 
     /// The base in a room from `start` on: the root's link and the first header precede the first block.
     fn base(start: usize) -> Option<usize> {
-        Some(round_up(start.checked_add(2 * W::BYTES)?, W::GRANULE)? - Self::FIRST)
+        Some(round_up(start.checked_add(2 * W::BYTES)?, W::GRANULE)? - W::GRANULE)
+    }
+
+    /// Bytes of all blocks together.
+    #[inline(always)]
+    fn room_bytes(&self) -> usize {
+        self.end.bytes_from(Self::FIRST)
     }
 
     /// The tree of free blocks.
@@ -141,9 +147,9 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
     ///
     /// `block` is a multiple of the granule within the range of the blocks.
     #[inline(always)]
-    unsafe fn header(&self, block: usize) -> usize {
+    unsafe fn header(&self, block: Offset) -> usize {
         // SAFETY: `block` is aligned and within the range of the blocks, so a word of the heap precedes it.
-        unsafe { self.memory.load(block.wrapping_sub(W::BYTES)) }
+        unsafe { self.memory.load(block.down(W::BYTES)) }
     }
 
     /// Writes a header.
@@ -152,9 +158,9 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
     ///
     /// As [`header`](Self::header), and no live block covers the word.
     #[inline(always)]
-    unsafe fn set_header(&mut self, block: usize, header: usize) {
+    unsafe fn set_header(&mut self, block: Offset, header: usize) {
         // SAFETY: a word of the heap precedes `block`, and no live block covers it.
-        unsafe { self.memory.store(block.wrapping_sub(W::BYTES), header) }
+        unsafe { self.memory.store(block.down(W::BYTES), header) }
     }
 
     /// Bytes of the block for a request of `size_bytes`, which is at most the limit.
@@ -167,7 +173,7 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
     /// Whether a block can have this size: a multiple of the granule, not too small, no larger than the heap.
     #[inline(always)]
     fn is_size(&self, size: usize) -> bool {
-        size & (W::GRANULE - 1) == 0 && size >= Self::MIN_BLOCK && size <= self.end - Self::FIRST
+        size & (W::GRANULE - 1) == 0 && size >= Self::MIN_BLOCK && size <= self.room_bytes()
     }
 
     /// Whether a live block can begin here, or the blocks end here.
@@ -176,7 +182,7 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
     ///
     /// `place` is a multiple of the granule within the range of the blocks, or their end.
     #[inline(always)]
-    unsafe fn is_live_or_end(&self, place: usize) -> bool {
+    unsafe fn is_live_or_end(&self, place: Offset) -> bool {
         // SAFETY: `place` is not the end, so it is within the range of the blocks and has a header.
         place == self.end || self.is_size(unsafe { self.header(place) }.wrapping_sub(LIVE))
     }
@@ -189,7 +195,7 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
     #[inline(always)]
     unsafe fn locate(&self, address: usize) -> Result<Located, MisuseKind> {
         let block = self.memory.offset(address);
-        if block & (W::GRANULE - 1) != 0 || block.wrapping_sub(Self::FIRST) >= self.end - Self::FIRST {
+        if !block.is_aligned(W::GRANULE) || block.bytes_from(Self::FIRST) >= self.room_bytes() {
             return Err(MisuseKind::ForeignPointer);
         }
         // SAFETY: the offset is aligned and within the range of the blocks. `neighbours` follows only verified nodes,
@@ -198,18 +204,18 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
             let free = self.tree().neighbours(block, self.end, |size| self.is_size(size));
             let free = free.ok_or(MisuseKind::ContradictoryTags)?;
             let before_end =
-                if free.before == NULL { Self::FIRST } else { free.before + free_size(self.memory, free.before) };
+                if free.before == NULL { Self::FIRST } else { free.before.up(free_size(self.memory, free.before)) };
             let header = self.header(block);
             if before_end > block || free.after == block || header & LIVE == 0 {
                 return Err(MisuseKind::DoubleFree);
             }
             let size = header - LIVE;
-            if !self.is_size(size) || size > free.after - block {
+            if !self.is_size(size) || size > free.after.bytes_from(block) {
                 return Err(MisuseKind::ContradictoryTags);
             }
-            let next = block + size;
+            let next = block.up(size);
             let joins_after = next == free.after && next != self.end;
-            let far_end = if joins_after { next + free_size(self.memory, next) } else { next };
+            let far_end = if joins_after { next.up(free_size(self.memory, next)) } else { next };
             if far_end > self.end || !self.is_live_or_end(far_end) {
                 return Err(MisuseKind::ContradictoryTags);
             }
@@ -224,7 +230,7 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
     ///
     /// The memory is the heap's, at least a smallest block, in no other block, and lies between live blocks.
     #[inline(always)]
-    unsafe fn add(&mut self, block: usize, size: usize) {
+    unsafe fn add(&mut self, block: Offset, size: usize) {
         // SAFETY: the memory is a free block of the heap that is not in the tree.
         unsafe {
             self.set_header(block, size);
@@ -248,7 +254,7 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
             true => align_bytes + (Self::MIN_BLOCK - W::GRANULE),
             false => align_bytes - W::GRANULE,
         };
-        if need + most_gap > self.end - Self::FIRST {
+        if need + most_gap > self.room_bytes() {
             return Err(AllocError::TooLarge);
         }
         // SAFETY: the block found has at least `need + most_gap` bytes, which gap, block and rest divide.
@@ -261,13 +267,13 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
                 gap += align_bytes;
             }
             self.tree().remove(link);
-            let block = found + gap;
+            let block = found.up(gap);
             let mut size = found_size - gap;
             if gap != 0 {
                 self.add(found, gap);
             }
             if size - need >= Self::MIN_BLOCK {
-                self.add(block + need, size - need);
+                self.add(block.up(need), size - need);
                 size = need;
             }
             self.set_header(block, size + LIVE);
@@ -311,8 +317,8 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
     fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
         let base = Self::base(start)?;
         let memory = Memory::new(NonNull::new(core::ptr::with_exposed_provenance_mut(base))?);
-        let end = end.checked_add(W::BYTES)?.checked_sub(base)? & !(W::GRANULE - 1);
-        (end >= Self::FIRST + Self::MIN_BLOCK).then_some(Fast { memory, end, kind: PhantomData })
+        let end = Offset::new(end.checked_add(W::BYTES)?.checked_sub(base)? & !(W::GRANULE - 1));
+        (end >= Self::FIRST.up(Self::MIN_BLOCK)).then_some(Fast { memory, end, kind: PhantomData })
     }
 
     fn needed_bytes((): ()) -> usize {
@@ -322,14 +328,14 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
     unsafe fn begin(&mut self) {
         // SAFETY: the policy owns the room, including the root's link and the first header.
         unsafe {
-            self.memory.store(Cartesian::<W>::ROOT, NULL);
-            self.add(Self::FIRST, self.end - Self::FIRST);
+            self.tree().store(Cartesian::<W>::ROOT, NULL);
+            self.add(Self::FIRST, self.room_bytes());
         }
     }
 
     #[inline(always)]
     fn limit(&self) -> usize {
-        self.end - Self::FIRST - W::BYTES
+        self.room_bytes() - W::BYTES
     }
 
     #[inline(always)]
@@ -354,8 +360,9 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
             let (left, right) = self.tree().children(block);
             let rest = size - need;
             if rest >= Self::MIN_BLOCK {
-                self.set_header(block + need, rest);
-                self.tree().shrink(link, block + need, rest, left, right);
+                let remainder = block.up(need);
+                self.set_header(remainder, rest);
+                self.tree().shrink(link, remainder, rest, left, right);
                 size = need;
             } else {
                 self.tree().join(link, left, right);
@@ -371,9 +378,9 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
         unsafe {
             let Located { block, size, free, joins_before, joins_after } = self.locate(address)?;
             let start = if joins_before { free.before } else { block };
-            let end = block + size + if joins_after { free_size(self.memory, free.after) } else { 0 };
+            let end = block.up(size + if joins_after { free_size(self.memory, free.after) } else { 0 });
             self.tree().remove_neighbours(free, joins_before, joins_after);
-            self.add(start, end - start);
+            self.add(start, end.bytes_from(start));
             Ok(size - W::BYTES)
         }
     }
@@ -406,7 +413,7 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
             self.tree().remove_neighbours(free, false, joins_after);
             let mut new_size = size + next_free;
             if rest >= Self::MIN_BLOCK {
-                self.add(block + need, rest);
+                self.add(block.up(need), rest);
                 new_size = need;
             }
             self.set_header(block, new_size + LIVE);
@@ -435,12 +442,13 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
                 usable_bytes: size_bytes - W::BYTES,
                 free: header & LIVE == 0,
             });
-            block += size_bytes;
+            block = block.up(size_bytes);
         }
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
-        if Self::base(room_behind(self)) != Some(self.memory.address(0)) || self.end & (W::GRANULE - 1) != 0 {
+        if Self::base(room_behind(self)) != Some(self.memory.address(Offset::BASE)) || !self.end.is_aligned(W::GRANULE)
+        {
             let address = core::ptr::from_ref(self).addr();
             return Err(Corruption { invariant: "blocks lie where the room begins, in whole granules", address });
         }
@@ -454,7 +462,7 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
                 let broken = |invariant| Err(Corruption { invariant, address: self.memory.address(block) });
                 let header = self.header(block);
                 let size = header & !LIVE;
-                if !self.is_size(size) || size > self.end - block {
+                if !self.is_size(size) || size > self.end.bytes_from(block) {
                     return broken("a header has a size, which ends within the heap, and one flag");
                 }
                 let is_free = header & LIVE == 0;
@@ -466,10 +474,10 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
                     links += self.tree().check_path(block, self.end)?;
                 }
                 prev_free = is_free;
-                block += size;
+                block = block.up(size);
             }
             if links != free_blocks {
-                let address = self.memory.address(Cartesian::<W>::ROOT);
+                let address = self.memory.address(Cartesian::<W>::ROOT.0);
                 return Err(Corruption { invariant: "the tree holds exactly the free blocks", address });
             }
         }
@@ -479,14 +487,14 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         // SAFETY: `begin` has run, and every free block is a node.
         unsafe {
-            word(self.tree().load(Cartesian::<W>::ROOT));
+            word(self.tree().load(Cartesian::<W>::ROOT).bytes());
             self.walk(&mut |block| {
                 word(block.address);
                 word(block.size_bytes | usize::from(block.free));
                 if block.free {
                     let (left, right) = self.tree().children(self.memory.offset(block.address));
-                    word(left);
-                    word(right);
+                    word(left.bytes());
+                    word(right.bytes());
                 }
             });
         }

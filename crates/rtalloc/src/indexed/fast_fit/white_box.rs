@@ -50,7 +50,7 @@ fn depth<A: RegionAllocator<'static>>(heap: &A) -> usize {
     let mut depth = 0;
     while !level.is_empty() {
         depth += 1;
-        level = level.iter().flat_map(|node| children[node]).filter(|&child| child != NULL).collect();
+        level = level.iter().flat_map(|node| children[node]).filter(|&child| child != NULL.bytes()).collect();
     }
     depth
 }

@@ -1,7 +1,7 @@
 //! The interface between a tag heap and the index of its free blocks.
 
 use crate::contract::{Coalescing, Contract, Corruption, Cost, Mechanism};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::word::Width;
 
 /// Finds, adds and removes free blocks: the policy of a [`TagHeap`](super::TagHeap).
@@ -49,7 +49,7 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// # Safety
     ///
     /// The index is initialised.
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, Self::Place)>;
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, Self::Place)>;
 
     /// Adds a free block of `size` bytes.
     ///
@@ -57,14 +57,14 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     ///
     /// The block is free, has that size, and is not in the index; `place` is the former place of a block that it
     /// overlaps, or [`NOWHERE`](Self::NOWHERE).
-    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: Self::Place);
+    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, place: Self::Place);
 
     /// Removes a block.
     ///
     /// # Safety
     ///
     /// The block is in the index.
-    unsafe fn remove(memory: Memory<W>, block: usize) -> Self::Place;
+    unsafe fn remove(memory: Memory<W>, block: Offset) -> Self::Place;
 
     /// The first place unless it is [`NOWHERE`](Self::NOWHERE), otherwise the second.
     fn first_of(first: Self::Place, second: Self::Place) -> Self::Place;
@@ -82,7 +82,7 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// # Safety
     ///
     /// The index is initialised.
-    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize));
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, Offset));
 
     /// Verifies the index; returns the number of blocks in it.
     ///
@@ -98,7 +98,7 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
         memory: Memory<W>,
         free_blocks: usize,
         max_block: usize,
-        is_place: &dyn Fn(usize) -> bool,
+        is_place: &dyn Fn(Offset) -> bool,
     ) -> Result<usize, Corruption>;
 }
 
@@ -145,7 +145,7 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
 ///
 /// `block` is free.
 #[inline(always)]
-pub(crate) unsafe fn free_size<W: Width>(memory: Memory<W>, block: usize) -> usize {
+pub(crate) unsafe fn free_size<W: Width>(memory: Memory<W>, block: Offset) -> usize {
     // SAFETY: `block` is free, so the word before it is its header.
-    unsafe { memory.load(block.wrapping_sub(W::BYTES)) }
+    unsafe { memory.load(block.down(W::BYTES)) }
 }

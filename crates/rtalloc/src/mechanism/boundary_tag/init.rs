@@ -2,6 +2,7 @@
 
 use super::{Front, Named, TagConfig, TagHeap, first_block_at, sentinels_at};
 use crate::contract::InitError;
+use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
@@ -10,10 +11,10 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// The layout of a region, in offsets from the base.
+/// The layout of a region.
 struct Plan {
-    first: usize,
-    sentinel: usize,
+    first: Offset,
+    sentinel: Offset,
     /// Largest block the control structure is planned for.
     max_block: usize,
 }
@@ -31,7 +32,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         Self::front_bytes() + I::bytes_above(max_block)
     }
 
-    /// Offset of the first block after a control structure for blocks of at most `max_block` bytes.
+    /// Bytes from the base to the first block after a control structure for blocks of at most `max_block` bytes.
     fn first_block_after(max_block: usize) -> usize {
         (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
     }
@@ -54,7 +55,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
         max_block = max_block.max(Self::added_block(config));
         let first = Self::first_block_after(max_block);
-        (sentinel >= first + I::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
+        let is_room = sentinel >= first + I::MIN_BLOCK;
+        is_room.then_some(Plan { first: Offset::new(first), sentinel: Offset::new(sentinel), max_block })
     }
 
     /// Length of a region that suffices for a heap with one smallest block, wherever it starts.
@@ -83,10 +85,16 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         // aligned, because the base is a multiple of BASE_ALIGN and whole `usize`s precede it.
         unsafe {
             let limit = max_block - W::BYTES;
-            heap.front().write(Front { limit, span: 0, first_address, block_granules: 0, stats: T::default() });
-            memory.store_bits(0usize.wrapping_sub(size_of::<usize>()), 0);
-            memory.store_bits(first_block_at::<W>(), first);
-            memory.store_bits(sentinels_at::<W>(), 0);
+            heap.front().write(Front {
+                limit,
+                span: Offset::BASE,
+                first_address,
+                block_granules: 0,
+                stats: T::default(),
+            });
+            memory.store_bits(Offset::BASE.down(size_of::<usize>()), 0);
+            memory.store_bits(first_block_at::<W>(), first.bytes());
+            memory.store_bits(sentinels_at::<W>(), Offset::BASE.bytes());
             I::init(memory, max_block);
             heap.install(&region, first, sentinel, heap.front().addr() - start);
         }

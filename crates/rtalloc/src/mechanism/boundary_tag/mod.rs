@@ -53,7 +53,7 @@ pub use thresholds::Thresholds;
 use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, Observable, Stats};
 use crate::hook;
 use crate::mechanism::bits::computed;
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::stats::{NoStats, StatsPolicy};
 use crate::mechanism::validation::{Basic, Validation};
 use crate::mechanism::word::{Offset32, Width};
@@ -81,13 +81,24 @@ pub(crate) const fn own_bytes<W: Width>() -> usize {
 
 /// Offset of the `usize` that holds the offset of the first region's first block.
 #[inline(always)]
-pub(crate) const fn first_block_at<W: Width>() -> usize {
-    0usize.wrapping_sub(own_bytes::<W>())
+pub(crate) const fn first_block_at<W: Width>() -> Offset {
+    Offset::BASE.down(own_bytes::<W>())
+}
+
+/// The first region's first block.
+///
+/// # Safety
+///
+/// The memory is that of a heap with boundary tags, and `init` initialised its control structure.
+#[inline(always)]
+pub(crate) unsafe fn first_block<W: Width>(memory: Memory<W>) -> Offset {
+    // SAFETY: the control structure is initialised.
+    Offset::new(unsafe { memory.load_bits(first_block_at::<W>()) })
 }
 
 /// Offset of the `usize` that holds the offset of the latest region's sentinel.
-const fn sentinels_at<W: Width>() -> usize {
-    first_block_at::<W>().wrapping_add(size_of::<usize>())
+const fn sentinels_at<W: Width>() -> Offset {
+    first_block_at::<W>().up(size_of::<usize>())
 }
 
 /// The part of the control structure before the index. It is as small as the statistics allow.
@@ -97,7 +108,7 @@ struct Front<T> {
     /// Largest request in bytes: the largest block the control structure is planned for, less its header.
     limit: usize,
     /// Offset of the highest sentinel: every block begins below it.
-    span: usize,
+    span: Offset,
     /// Address of the first block.
     first_address: usize,
     /// Granules from the first block to the highest sentinel.
@@ -159,9 +170,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// `block` is a block or a sentinel.
     #[inline(always)]
-    unsafe fn header(&self, block: usize) -> usize {
+    unsafe fn header(&self, block: Offset) -> usize {
         // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
-        unsafe { self.memory().load(block.wrapping_sub(W::BYTES)) }
+        unsafe { self.memory().load(block.down(W::BYTES)) }
     }
 
     /// Loads the header of a block again: testing a flag in memory is cheaper than keeping it in a register.
@@ -170,9 +181,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`header`](Self::header).
     #[inline(always)]
-    unsafe fn reload_header(&self, block: usize) -> usize {
+    unsafe fn reload_header(&self, block: Offset) -> usize {
         // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
-        W::get(unsafe { self.memory().at::<W::Word>(block.wrapping_sub(W::BYTES)).read_volatile() })
+        W::get(unsafe { self.memory().at::<W::Word>(block.down(W::BYTES)).read_volatile() })
     }
 
     /// Whether the headers of live blocks are sealed. A 16-bit header has no bits to spare.
@@ -206,9 +217,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`header`](Self::header), or the word before `block` is free memory of the heap.
     #[inline(always)]
-    unsafe fn set_header(&mut self, block: usize, header: usize) {
+    unsafe fn set_header(&mut self, block: Offset, header: usize) {
         // SAFETY: the word before `block` is its header or free memory, and so is the heap's to write.
-        unsafe { self.memory().store(block.wrapping_sub(W::BYTES), header) }
+        unsafe { self.memory().store(block.down(W::BYTES), header) }
     }
 
     /// Writes a flag into the header of a block that another thread may read: a thread that frees or resizes a block of
@@ -218,9 +229,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`set_header`](Self::set_header).
     #[inline(always)]
-    unsafe fn set_flag(&mut self, block: usize, header: usize) {
+    unsafe fn set_flag(&mut self, block: Offset, header: usize) {
         // SAFETY: the word before `block` is its header or free memory, and so is the heap's to write.
-        unsafe { W::store_watched(self.memory(), block.wrapping_sub(W::BYTES), header) }
+        unsafe { W::store_watched(self.memory(), block.down(W::BYTES), header) }
     }
 
     /// The header of a block that may belong to another thread's heap.
@@ -229,16 +240,16 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`header`](Self::header).
     #[inline(always)]
-    unsafe fn watched_header(&self, block: usize) -> usize {
+    unsafe fn watched_header(&self, block: Offset) -> usize {
         // SAFETY: `block` is a block or a sentinel, so its header is the word before it. Its owner writes it only by
         // `store_watched`.
-        unsafe { W::load_watched(self.memory(), block.wrapping_sub(W::BYTES)) }
+        unsafe { W::load_watched(self.memory(), block.down(W::BYTES)) }
     }
 
     /// Offset of the footer of a free block.
     #[inline(always)]
-    fn footer(block: usize, size: usize) -> usize {
-        block.wrapping_add(size).wrapping_sub(2 * W::BYTES)
+    fn footer(block: Offset, size: usize) -> Offset {
+        block.up(size).down(2 * W::BYTES)
     }
 
     /// Counts a refusal and returns its error. Cold, so that the hot path needs only one jump to it.
@@ -315,7 +326,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// Refuses a request because the tags around the free block contradict each other. The block is in no list any more
     /// and is never allocated again.
     #[inline(always)]
-    fn refuse_damaged(&mut self, block: usize) -> AllocError {
+    fn refuse_damaged(&mut self, block: Offset) -> AllocError {
         hook::report(I::CONTRACT.name, MisuseKind::ContradictoryTags, self.memory().address(block));
         self.refuse(AllocError::Misused)
     }
@@ -326,19 +337,19 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// `block` is free, of `size` bytes, at least `granted`, and in no list; `place` is where it was in the index.
     #[inline(always)]
-    unsafe fn hand_out(&mut self, block: usize, size: usize, granted: usize, place: I::Place) {
+    unsafe fn hand_out(&mut self, block: Offset, size: usize, granted: usize, place: I::Place) {
         // SAFETY: `block + size` is the next block or the sentinel, and the bytes up to it belong to the free block.
         unsafe {
             let rest = size - granted;
             let granted = if Self::is_rest(rest) {
-                let remainder = block.wrapping_add(granted);
+                let remainder = block.up(granted);
                 self.set_header(remainder, rest);
                 self.memory().store(Self::footer(remainder, rest), rest);
                 I::insert(self.memory(), remainder, rest, place);
                 self.set_header(block, Self::sealed(granted + LIVE));
                 granted
             } else {
-                let next = block.wrapping_add(size);
+                let next = block.up(size);
                 let header = self.header(next);
                 let header = if G::IS_FULL { Self::flipped_prev_free(header) } else { header & !PREV_FREE };
                 // LLVM narrows a store that changes only some bits to one byte, which breaks store forwarding to the
@@ -353,11 +364,10 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
 
     /// Counts a block that became live.
     #[inline(always)]
-    fn count_allocated(&mut self, block: usize, size: usize) {
+    fn count_allocated(&mut self, block: Offset, size: usize) {
         // SAFETY: `init` initialised the front and the control structure.
         unsafe {
-            let first = self.memory().load_bits(first_block_at::<W>());
-            let end = block.wrapping_add(size).wrapping_sub(first);
+            let end = block.up(size).bytes_from(first_block(self.memory()));
             (*self.front()).stats.allocated(size - W::BYTES, end);
         }
     }
@@ -404,7 +414,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     false => align_bytes,
                 };
             }
-            let block = found.wrapping_add(gap);
+            let block = found.up(gap);
             let size = found_size - gap;
             let mut place = place;
             if gap != 0 {
@@ -444,7 +454,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let mut place = I::NOWHERE;
             if self.reload_header(block) & PREV_FREE != 0 {
                 start = self.free_prev(address, block)?;
-                whole = whole.wrapping_add(block.wrapping_sub(start));
+                whole = whole.wrapping_add(block.bytes_from(start));
                 place = I::remove(memory, start);
                 if G::IS_FULL {
                     self.set_header(block, 0);
@@ -454,7 +464,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             }
             if next_header & LIVE == 0 {
                 place = I::first_of(place, I::remove(memory, next));
-                end = next.wrapping_add(next_header);
+                end = next.up(next_header);
                 whole = whole.wrapping_add(next_header);
             } else {
                 core::hint::cold_path();
@@ -473,11 +483,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// The memory belongs to the heap, lies between two live blocks (or a region's end), and the next header has
     /// PREV_FREE set.
     #[inline(always)]
-    unsafe fn make_free(&mut self, block: usize, end: usize, size: usize, place: I::Place) {
+    unsafe fn make_free(&mut self, block: Offset, end: Offset, size: usize, place: I::Place) {
         // SAFETY: the memory belongs to the heap and lies between two live blocks or a region's ends, in no list.
         unsafe {
             self.set_header(block, size);
-            self.memory().store(end.wrapping_sub(2 * W::BYTES), size);
+            self.memory().store(end.down(2 * W::BYTES), size);
             I::insert(self.memory(), block, size, place);
         }
     }
@@ -573,6 +583,6 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> Obs
         // `init` initialised the front.
         let (header, span) = unsafe { (self.watched_header(block), (*self.front()).span) };
         let size = size_in::<W>(Self::sealed(header));
-        header & LIVE != 0 && size >= I::MIN_BLOCK && block <= span && size <= span - block
+        header & LIVE != 0 && size >= I::MIN_BLOCK && block <= span && size <= span.bytes_from(block)
     }
 }

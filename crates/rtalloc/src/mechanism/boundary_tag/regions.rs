@@ -13,6 +13,7 @@
 use super::{LIVE, PREV_FREE, TagHeap, sentinels_at};
 use crate::contract::{InitError, MultiRegion, RegionId, RemoveError};
 use crate::mechanism::boundary_tag::{Named, free_size};
+use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
@@ -32,24 +33,24 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// Both offsets are whole granules in `region`, with a header before and the record after, and the control
     /// structure is initialised. `cut_before` bytes of the region precede the first header, or the front.
-    pub(super) unsafe fn install(&mut self, region: &Region<'r>, first: usize, sentinel: usize, cut_before: usize) {
+    pub(super) unsafe fn install(&mut self, region: &Region<'r>, first: Offset, sentinel: Offset, cut_before: usize) {
         let memory = self.memory();
-        let cut_after = region.end() - memory.address(sentinel.wrapping_add(4 * W::BYTES));
+        let cut_after = region.end() - memory.address(sentinel.up(4 * W::BYTES));
         // SAFETY: both offsets are whole granules in `region`, which has room for the header and for the record.
         unsafe {
             self.set_header(sentinel, Self::sealed(LIVE | PREV_FREE));
-            self.set_record(sentinel, NEXT, memory.load_bits(sentinels_at::<W>()));
-            self.set_record(sentinel, FIRST, first);
+            self.set_record(sentinel, NEXT, self.latest_sentinel().bytes());
+            self.set_record(sentinel, FIRST, first.bytes());
             self.set_record(sentinel, CUT_BEFORE, cut_before);
             self.set_record(sentinel, CUT_AFTER, cut_after);
-            memory.store_bits(sentinels_at::<W>(), sentinel);
+            memory.store_bits(sentinels_at::<W>(), sentinel.bytes());
             self.set_span((*self.front()).span.max(sentinel));
-            self.make_free(first, sentinel, sentinel.wrapping_sub(first), I::NOWHERE);
+            self.make_free(first, sentinel, sentinel.bytes_from(first), I::NOWHERE);
         }
     }
 
     /// Stores the offset of the highest sentinel.
-    fn set_span(&mut self, span: usize) {
+    fn set_span(&mut self, span: Offset) {
         // SAFETY: `init` initialised the front.
         unsafe {
             (*self.front()).span = span;
@@ -59,22 +60,27 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     }
 
     /// Offset of the first block of the region that ends at `sentinel`.
-    pub(super) fn first_block(&self, sentinel: usize) -> usize {
-        self.record(sentinel, FIRST)
+    pub(super) fn first_block(&self, sentinel: Offset) -> Offset {
+        Offset::new(self.record(sentinel, FIRST))
     }
 
-    /// The sentinel of the region added before the one that ends at `sentinel`; 0 if that is the first.
-    pub(super) fn next_sentinel(&self, sentinel: usize) -> usize {
-        self.record(sentinel, NEXT)
+    /// The sentinel of the region added last.
+    pub(super) fn latest_sentinel(&self) -> Offset {
+        // SAFETY: `init` initialised the control structure.
+        Offset::new(unsafe { self.memory().load_bits(sentinels_at::<W>()) })
+    }
+
+    /// The sentinel of the region added before the one that ends at `sentinel`; the base if that is the first.
+    pub(super) fn next_sentinel(&self, sentinel: Offset) -> Offset {
+        Offset::new(self.record(sentinel, NEXT))
     }
 
     /// Calls `visit` with every region's sentinel, the latest first.
-    pub(super) fn for_each_region(&self, visit: &mut dyn FnMut(usize)) {
-        // SAFETY: `init` initialised the control structure.
-        let mut sentinel = unsafe { self.memory().load_bits(sentinels_at::<W>()) };
-        while sentinel != 0 {
+    pub(super) fn for_each_region(&self, visit: &mut dyn FnMut(Offset)) {
+        let mut sentinel = self.latest_sentinel();
+        while sentinel != Offset::BASE {
             visit(sentinel);
-            sentinel = self.record(sentinel, NEXT);
+            sentinel = self.next_sentinel(sentinel);
         }
     }
 
@@ -83,7 +89,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         let mut is_shared = false;
         self.for_each_region(&mut |sentinel| {
             let front = match self.next_sentinel(sentinel) {
-                0 => self.front().addr(),
+                Offset::BASE => self.front().addr(),
                 _ => self.memory().address(self.first_block(sentinel)).wrapping_sub(W::BYTES),
             };
             let end = self.memory().address(sentinel).wrapping_add(4 * W::BYTES + self.record(sentinel, CUT_AFTER));
@@ -93,9 +99,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     }
 
     /// A word of the record of the region that ends at `sentinel`.
-    fn record(&self, sentinel: usize, word: usize) -> usize {
+    fn record(&self, sentinel: Offset, word: usize) -> usize {
         // SAFETY: every sentinel in the list of regions has a record.
-        unsafe { self.memory().load(sentinel.wrapping_add(word * W::BYTES)) }
+        unsafe { self.memory().load(sentinel.up(word * W::BYTES)) }
     }
 
     /// Writes a word of the record of the region that ends at `sentinel`.
@@ -103,9 +109,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// # Safety
     ///
     /// `sentinel` ends a region of the heap.
-    unsafe fn set_record(&mut self, sentinel: usize, word: usize, value: usize) {
+    unsafe fn set_record(&mut self, sentinel: Offset, word: usize, value: usize) {
         // SAFETY: `sentinel` ends a region of the heap, so it has a record.
-        unsafe { self.memory().store(sentinel.wrapping_add(word * W::BYTES), value) }
+        unsafe { self.memory().store(sentinel.up(word * W::BYTES), value) }
     }
 }
 
@@ -120,58 +126,57 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> MultiRegio
         }
         let memory = self.memory();
         let start = memory.offset(region.as_ptr().addr());
-        let end = start.wrapping_add(region.len());
-        if W::MAX < usize::MAX && (end > W::MAX || end < start) {
+        let end = start.up(region.len());
+        if W::MAX < usize::MAX && (end.bytes() > W::MAX || end < start) {
             return Err(InitError::OutOfReach { max_span_bytes: W::MAX });
         }
-        let first = start.wrapping_add(W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
-        let sentinel = end.wrapping_sub(Self::SENTINEL_BYTES - W::BYTES) & !(W::GRANULE - 1);
+        let first = start.up(W::BYTES + W::GRANULE - 1).aligned_down(W::GRANULE);
+        let sentinel = end.down(Self::SENTINEL_BYTES - W::BYTES).aligned_down(W::GRANULE);
         let room = region.len().saturating_sub(Self::SENTINEL_BYTES - W::BYTES);
-        if room < first.wrapping_sub(start) + I::MIN_BLOCK {
+        if room < first.bytes_from(start) + I::MIN_BLOCK {
             return Err(too_small);
         }
         // SAFETY: `init` initialised the front.
         let max_block = unsafe { (*self.front()).limit } + W::BYTES;
-        if sentinel.wrapping_sub(first) > max_block {
+        if sentinel.bytes_from(first) > max_block {
             return Err(InitError::LargerThanPlanned { max_region_bytes: max_block + Self::SENTINEL_BYTES });
         }
         let region = Region::new(region);
         // SAFETY: both offsets are whole granules inside the region, which has room for the record after the sentinel.
-        unsafe { self.install(&region, first, sentinel, first.wrapping_sub(W::BYTES).wrapping_sub(start)) };
-        Ok(RegionId(sentinel))
+        unsafe { self.install(&region, first, sentinel, first.down(W::BYTES).bytes_from(start)) };
+        Ok(RegionId(sentinel.bytes()))
     }
 
     fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError> {
         let memory = self.memory();
-        let RegionId(sentinel) = region;
+        let sentinel = Offset::new(region.0);
         // The later region whose record links to this one, if any.
         let mut later = None;
-        // SAFETY: `init` initialised the control structure.
-        let mut found = unsafe { memory.load_bits(sentinels_at::<W>()) };
+        let mut found = self.latest_sentinel();
         while found != sentinel {
-            if found == 0 {
+            if found == Offset::BASE {
                 return Err(RemoveError::NotRemovable);
             }
             later = Some(found);
-            found = self.record(found, NEXT);
+            found = self.next_sentinel(found);
         }
-        let next = self.record(sentinel, NEXT);
-        if next == 0 {
+        let next = self.next_sentinel(sentinel);
+        if next == Offset::BASE {
             // The first region is the last of the list, and it holds the control structure.
             return Err(RemoveError::NotRemovable);
         }
         let first = self.first_block(sentinel);
         // SAFETY: every region begins with a block; a free block that ends at the sentinel is the whole region.
         unsafe {
-            if self.header(first) & LIVE != 0 || first.wrapping_add(free_size(memory, first)) != sentinel {
+            if self.header(first) & LIVE != 0 || first.up(free_size(memory, first)) != sentinel {
                 return Err(RemoveError::InUse);
             }
             I::remove(memory, first);
             match later {
-                Some(later) => self.set_record(later, NEXT, next),
-                None => memory.store_bits(sentinels_at::<W>(), next),
+                Some(later) => self.set_record(later, NEXT, next.bytes()),
+                None => memory.store_bits(sentinels_at::<W>(), next.bytes()),
             }
-            let mut span = 0;
+            let mut span = Offset::BASE;
             self.for_each_region(&mut |sentinel| span = span.max(sentinel));
             self.set_span(span);
             let start = memory.address(first).wrapping_sub(W::BYTES + self.record(sentinel, CUT_BEFORE));

@@ -2,6 +2,7 @@
 
 use super::{LIVE, LiveBlock, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::{AllocError, RegionAllocator};
+use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
@@ -63,7 +64,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// `block` is live with this header; `next_free` is the size of the free block after it, or 0; together they have
     /// at least `need` bytes.
-    unsafe fn fit_in_place(&mut self, block: usize, header: usize, next_free: usize, need: usize) {
+    unsafe fn fit_in_place(&mut self, block: Offset, header: usize, next_free: usize, need: usize) {
         let memory = self.memory();
         let size = size_in::<W>(header);
         let all = size + next_free;
@@ -76,14 +77,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
         // SAFETY: the block and the free block after it belong to the heap; the split lies on a granule between them.
         unsafe {
-            let end = block.wrapping_add(all);
+            let end = block.up(all);
             let mut place = I::NOWHERE;
             if next_free != 0 {
-                place = I::remove(memory, block.wrapping_add(size));
+                place = I::remove(memory, block.up(size));
             }
             let new_size = if joins_next || Self::is_rest(rest) {
                 self.set_flag(end, Self::sealed(Self::sealed(self.header(end)) | PREV_FREE));
-                self.make_free(block.wrapping_add(granted), block.wrapping_add(granted + rest), rest, place);
+                self.make_free(block.up(granted), block.up(granted + rest), rest, place);
                 granted
             } else {
                 self.set_flag(end, Self::sealed(Self::sealed(self.header(end)) & !PREV_FREE));

@@ -3,6 +3,7 @@
 use super::{LIVE, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::MisuseKind;
 use crate::hook::report;
+use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
@@ -10,12 +11,12 @@ use crate::mechanism::word::Width;
 /// A live block whose tags were checked.
 #[derive(Clone, Copy)]
 pub(super) struct LiveBlock {
-    pub(super) block: usize,
+    pub(super) block: Offset,
     pub(super) header: usize,
     /// The size in `header`.
     pub(super) size: usize,
     /// The block after it, or the sentinel.
-    pub(super) next: usize,
+    pub(super) next: Offset,
     pub(super) next_header: usize,
 }
 
@@ -47,12 +48,12 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             }
             let header = Self::sealed(self.header(block));
             // Narrowed to the width of a tag, so that the address need not be kept in a register.
-            let block = W::get(W::put(block));
+            let block = Offset::new(W::get(W::put(block.bytes())));
             if G::IS_FULL && (header & LIVE == 0 || header & Self::NO_FLAG != 0) {
                 return None;
             }
             let size = size_in::<W>(header);
-            let next = block.wrapping_add(size);
+            let next = block.up(size);
             if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
                 return None;
             }
@@ -81,12 +82,12 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` is at most the span, and `tag` is its tag.
     #[inline(always)]
-    unsafe fn is_likely_live(&self, block: usize, tag: usize) -> bool {
+    unsafe fn is_likely_live(&self, block: Offset, tag: usize) -> bool {
         let size = size_in::<W>(tag);
         // SAFETY: `init` initialised the front, and a header is read only below the span.
         unsafe {
-            size <= (*self.front()).span.wrapping_sub(block)
-                && (Self::IS_SEALED || self.header(block.wrapping_add(size)) & (PREV_FREE | Self::NO_FLAG) == 0)
+            size <= (*self.front()).span.bytes_from(block)
+                && (Self::IS_SEALED || self.header(block.up(size)) & (PREV_FREE | Self::NO_FLAG) == 0)
         }
     }
 
@@ -96,8 +97,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` is below the span, and `header` is its header.
     #[inline(always)]
-    unsafe fn is_free_block(&self, block: usize, header: usize) -> bool {
-        let end = block.wrapping_add(header);
+    unsafe fn is_free_block(&self, block: Offset, header: usize) -> bool {
+        let end = block.up(header);
         // SAFETY: `init` initialised the front, and the footer is read only below the span.
         unsafe {
             header != 0
@@ -114,12 +115,12 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` is in the index, and `size` its header.
     #[inline(always)]
-    pub(super) unsafe fn is_whole(&self, block: usize, size: usize, granted: usize) -> bool {
+    pub(super) unsafe fn is_whole(&self, block: Offset, size: usize, granted: usize) -> bool {
         // SAFETY: the header is that of a block below the span; the next header is below the span or the sentinel's.
         unsafe {
             size >= granted
                 && self.is_free_block(block, size)
-                && self.header(block.wrapping_add(size)) & (LIVE | PREV_FREE) == LIVE | PREV_FREE
+                && self.header(block.up(size)) & (LIVE | PREV_FREE) == LIVE | PREV_FREE
         }
     }
 
@@ -130,16 +131,16 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
     #[inline(always)]
-    pub(super) unsafe fn free_prev(&self, address: usize, block: usize) -> Option<usize> {
+    pub(super) unsafe fn free_prev(&self, address: usize, block: Offset) -> Option<Offset> {
         // SAFETY: the word before the header belongs to the heap: it is a free block's footer, unless the flag was
         // overwritten. The footer is followed only to where a header can be.
         unsafe {
-            let size = self.memory().load(self.memory().offset(address).wrapping_sub(2 * W::BYTES));
-            let prev = block.wrapping_sub(size);
+            let size = self.memory().load(self.memory().offset(address).down(2 * W::BYTES));
+            let prev = block.down(size);
             if G::IS_FULL && (size == 0 || size_in::<W>(size) != size) {
                 return None;
             }
-            if size > block || self.header(prev) != size {
+            if size > block.bytes() || self.header(prev) != size {
                 return None;
             }
             Some(prev)

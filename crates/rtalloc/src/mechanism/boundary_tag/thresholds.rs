@@ -2,7 +2,7 @@
 
 use super::index::{FreeIndex, Named};
 use crate::contract::{Contract, Corruption};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
@@ -74,19 +74,19 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
     }
 
     #[inline(always)]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, I::Place)> {
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, I::Place)> {
         // SAFETY: `I` is initialised, because `init` initialised it.
         unsafe { I::take(memory, need) }
     }
 
     #[inline(always)]
-    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: I::Place) {
+    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, place: I::Place) {
         // SAFETY: the block is free and not in the index, which is `I`.
         unsafe { I::insert(memory, block, size, place) }
     }
 
     #[inline(always)]
-    unsafe fn remove(memory: Memory<W>, block: usize) -> I::Place {
+    unsafe fn remove(memory: Memory<W>, block: Offset) -> I::Place {
         // SAFETY: the block is in the index, which is `I`.
         unsafe { I::remove(memory, block) }
     }
@@ -101,7 +101,7 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
         unsafe { I::largest(memory) }
     }
 
-    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, Offset)) {
         // SAFETY: `I` is initialised, because `init` initialised it.
         unsafe { I::lists(memory, visit) }
     }
@@ -110,7 +110,7 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
         memory: Memory<W>,
         free_blocks: usize,
         max_block: usize,
-        is_place: &dyn Fn(usize) -> bool,
+        is_place: &dyn Fn(Offset) -> bool,
     ) -> Result<usize, Corruption> {
         // SAFETY: the caller satisfies the contract of `FreeIndex::check`, which `I` shares.
         unsafe { I::check(memory, free_blocks, max_block, is_place) }

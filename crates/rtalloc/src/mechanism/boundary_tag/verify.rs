@@ -1,7 +1,8 @@
 //! Walk, check and fingerprint of a tag heap.
 
-use super::{LIVE, Named, PREV_FREE, TagHeap, first_block_at, sentinels_at, size_in};
+use super::{LIVE, Named, PREV_FREE, TagHeap, first_block, size_in};
 use crate::contract::{Block, Corruption};
+use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
@@ -22,7 +23,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
                     usable_bytes: size_bytes - W::BYTES,
                     free: header & LIVE == 0,
                 });
-                block = block.wrapping_add(size_bytes);
+                block = block.up(size_bytes);
             }
         });
     }
@@ -39,13 +40,13 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         });
         result?;
         self.verify_front()?;
-        let is_place = |block: usize| {
+        let is_place = |block: Offset| {
             let mut is_inside = false;
             self.for_each_region(&mut |sentinel| {
                 let first = self.first_block(sentinel);
-                is_inside |= block.wrapping_sub(first) < sentinel.wrapping_sub(first);
+                is_inside |= block.bytes_from(first) < sentinel.bytes_from(first);
             });
-            is_inside && block & (W::GRANULE - 1) == 0
+            is_inside && block.is_aligned(W::GRANULE)
         };
         // SAFETY: the index is initialised for the largest planned block, and all tags are verified.
         let indexed = unsafe { I::check(self.memory(), free_blocks, (*self.front()).limit + W::BYTES, &is_place)? };
@@ -62,7 +63,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         // SAFETY: `init` initialised the front and the control structure.
         let (first_address, block_granules, first, span) = unsafe {
             let front = self.front();
-            ((*front).first_address, (*front).block_granules, memory.load_bits(first_block_at::<W>()), (*front).span)
+            ((*front).first_address, (*front).block_granules, first_block(memory), (*front).span)
         };
         let granules = memory.address(span).wrapping_sub(first_address) / W::GRANULE;
         if first_address != memory.address(first) || block_granules != granules {
@@ -75,12 +76,13 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     /// Verifies the list of regions, following no link out of the heap's span. The regions can be walked afterwards.
     fn verify_sentinels(&self) -> Result<(), Corruption> {
         let memory = self.memory();
-        // SAFETY: `init` initialised the front and the control structure.
-        let (span, mut sentinel) = unsafe { ((*self.front()).span, memory.load_bits(sentinels_at::<W>())) };
-        let mut highest = 0;
+        // SAFETY: `init` initialised the front.
+        let span = unsafe { (*self.front()).span };
+        let mut sentinel = self.latest_sentinel();
+        let mut highest = Offset::BASE;
         loop {
             let broken = |invariant| Err(Corruption { invariant, address: memory.address(sentinel) });
-            if sentinel & (W::GRANULE - 1) != 0 || sentinel > span {
+            if !sentinel.is_aligned(W::GRANULE) || sentinel > span {
                 return broken("the list of regions leads from sentinel to sentinel");
             }
             // SAFETY: the offset is aligned and lies within the span.
@@ -88,14 +90,14 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
                 return broken("a region ends with its sentinel");
             }
             let first = self.first_block(sentinel);
-            if first & (W::GRANULE - 1) != 0 || sentinel.wrapping_sub(first) > span.wrapping_sub(first) {
+            if !first.is_aligned(W::GRANULE) || sentinel.bytes_from(first) > span.bytes_from(first) {
                 return broken("a region begins with a block before its sentinel");
             }
             highest = highest.max(sentinel);
             let next = self.next_sentinel(sentinel);
-            if next == 0 {
+            if next == Offset::BASE {
                 // SAFETY: `init` initialised the control structure. The first region is the last of the list.
-                let is_first = first == unsafe { memory.load_bits(first_block_at::<W>()) };
+                let is_first = first == unsafe { first_block(memory) };
                 return if is_first && highest == span {
                     Ok(())
                 } else {
@@ -107,7 +109,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     }
 
     /// Verifies the tags of one region and counts its free blocks.
-    fn verify_region(&self, sentinel: usize, free_blocks: &mut usize) -> Result<(), Corruption> {
+    fn verify_region(&self, sentinel: Offset, free_blocks: &mut usize) -> Result<(), Corruption> {
         let memory = self.memory();
         let mut block = self.first_block(sentinel);
         let mut prev_free = false;
@@ -133,7 +135,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             if size < I::MIN_BLOCK {
                 return broken("a block is at least of the minimum size");
             }
-            if size > sentinel.wrapping_sub(block) {
+            if size > sentinel.bytes_from(block) {
                 return broken("a block ends within its region");
             }
             if is_free {
@@ -147,7 +149,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
                 }
             }
             prev_free = is_free;
-            block = block.wrapping_add(size);
+            block = block.up(size);
         }
     }
 
@@ -161,7 +163,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         unsafe {
             I::lists(self.memory(), &mut |list, block| {
                 word(list);
-                word(block);
+                word(block.bytes());
             });
         }
     }

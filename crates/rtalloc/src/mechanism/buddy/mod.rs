@@ -54,7 +54,7 @@ use crate::contract::{
 };
 use crate::mechanism::bits::{computed, first_set_of_64};
 use crate::mechanism::free_list::{NULL, link, next_at, unlink_or_empty};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::policy_heap::{Policy, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Class;
@@ -316,8 +316,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
 
     /// The head of a class: a node of which only the `next` word exists. The null node precedes the first head.
     #[inline(always)]
-    fn head(class: Class) -> usize {
-        class.rank(S::FIRST).number() * W::BYTES
+    fn head(class: Class) -> Offset {
+        NULL.up(class.rank(S::FIRST).number() * W::BYTES)
     }
 
     /// The tag of the unit at an address.
@@ -368,7 +368,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         unsafe {
             self.set_tag(piece.address, piece.tag(State::Free));
             W::store_pair(self.memory, block, head, NULL);
-            self.memory.store(next_at::<W>(head), block);
+            self.memory.store_link(next_at::<W>(head), block);
         }
     }
 
@@ -396,7 +396,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         let head = Self::head(class);
         // SAFETY: the class has a free block, and links lead to free blocks or the null node.
         unsafe {
-            let block = self.memory.load(next_at::<W>(head));
+            let block = self.memory.load_link(next_at::<W>(head));
             let address = self.memory.address(block);
             let mut sides = 0;
             if S::HAS_SIDES || P::HEADER_BYTES != 0 {
@@ -406,9 +406,9 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                     return None;
                 }
             }
-            let after = self.memory.load(next_at::<W>(block));
-            self.memory.store(next_at::<W>(head), after);
-            self.memory.store(after, head);
+            let after = self.memory.load_link(next_at::<W>(block));
+            self.memory.store_link(next_at::<W>(head), after);
+            self.memory.store_link(after, head);
             // Branch-free, because the condition is hard to predict.
             let emptied = computed(self.free & !only(class));
             self.free = core::hint::select_unpredictable(after == NULL, emptied, self.free);
@@ -576,8 +576,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 
     /// Offset of the word before a displaced payload.
-    fn distance_at(&self, address: usize) -> usize {
-        self.memory.offset(address).wrapping_sub(P::HEADER_BYTES + W::BYTES)
+    fn distance_at(&self, address: usize) -> Offset {
+        self.memory.offset(address).down(P::HEADER_BYTES + W::BYTES)
     }
 
     /// Whether an address is a unit of the heap: one comparison for range and alignment.
@@ -776,7 +776,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
         // SAFETY: heads, tags and blocks belong to the policy's room; each block that is linked is free and in no list.
         unsafe {
             for word in 0..Self::heads_bytes(self.last) / W::BYTES {
-                self.memory.store(word * W::BYTES, NULL);
+                self.memory.store_link(NULL.up(word * W::BYTES), NULL);
             }
             if P::HEADER_BYTES == 0 {
                 for distance_bytes in Units::within::<S>(self.span_bytes).distances_bytes::<S>() {

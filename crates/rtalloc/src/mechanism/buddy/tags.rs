@@ -232,7 +232,7 @@ unsafe impl<const BYTES: usize> Placement for Headers<BYTES> {
     #[inline(always)]
     unsafe fn load<S: System, W: Width>(self, memory: Memory<W>, address: usize) -> Tag {
         // SAFETY: the word before a unit lies in the heap.
-        let word = unsafe { memory.load(memory.offset(address).wrapping_sub(W::BYTES)) };
+        let word = unsafe { memory.load(memory.offset(address).down(W::BYTES)) };
         Tag(word ^ W::get(W::put(Self::number::<S>(address))))
     }
 
@@ -240,6 +240,6 @@ unsafe impl<const BYTES: usize> Placement for Headers<BYTES> {
     unsafe fn store<S: System, W: Width>(self, memory: Memory<W>, address: usize, tag: Tag) {
         let word = tag.0 | Self::number::<S>(address);
         // SAFETY: the header of a unit that begins a block belongs to the heap.
-        unsafe { memory.store(memory.offset(address).wrapping_sub(W::BYTES), word) }
+        unsafe { memory.store(memory.offset(address).down(W::BYTES), word) }
     }
 }

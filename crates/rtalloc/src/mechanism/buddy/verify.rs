@@ -168,7 +168,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             return false;
         }
         let Some((map, origin)) = Self::layout(start, units) else { return false };
-        self.memory.address(0) == start
+        self.memory.address(NULL) == start
             && self.origin == origin
             && self.tags == P::new::<S>(map, origin)
             && self.anchor == S::anchor(origin, origin + self.span_bytes)
@@ -211,7 +211,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                     false => return Err(Corruption { invariant, address: self.origin }),
                 }
             }
-            let is_place = |offset: usize| {
+            let is_place = |offset| {
                 let address = self.memory.address(offset);
                 // SAFETY: the tag is read only if the address is a unit, and `begins_block` reads only tags of pieces.
                 self.is_unit(address)
@@ -257,10 +257,10 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         for class in S::FIRST.through(self.last) {
             // SAFETY: the class has a head, and links lead to free blocks.
             unsafe {
-                let mut block = self.memory.load(next_at::<W>(Self::head(class)));
+                let mut block = self.memory.load_link(next_at::<W>(Self::head(class)));
                 while block != NULL {
-                    word(block);
-                    block = self.memory.load(next_at::<W>(block));
+                    word(block.bytes());
+                    block = self.memory.load_link(next_at::<W>(block));
                 }
             }
         }

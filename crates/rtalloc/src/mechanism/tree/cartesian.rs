@@ -23,7 +23,7 @@ use super::{Side, link_at, size_or_zero};
 use crate::contract::{Corruption, LoopBound, loop_bound};
 use crate::mechanism::boundary_tag::free_size;
 use crate::mechanism::free_list::NULL;
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 
@@ -77,15 +77,20 @@ impl CartesianFit for LeftmostFit {
     }
 }
 
+/// A word that leads to a node, or to [`NULL`]: the root's, or one of a node's two.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link(pub(crate) Offset);
+
 /// The free blocks next to a place, and the links that lead to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Neighbours {
     /// The last free block before the place; [`NULL`] if there is none.
-    pub(crate) before: usize,
+    pub(crate) before: Offset,
     /// The first free block at or after the place; the heap's end if there is none.
-    pub(crate) after: usize,
-    before_link: usize,
-    after_link: usize,
+    pub(crate) after: Offset,
+    before_link: Link,
+    after_link: Link,
     /// Whether `before` is further from the root.
     is_before_deeper: bool,
 }
@@ -97,8 +102,8 @@ pub(crate) struct Cartesian<W> {
 }
 
 impl<W: Width> Cartesian<W> {
-    /// Offset of the link to the root.
-    pub(crate) const ROOT: usize = W::GRANULE - 2 * W::BYTES;
+    /// The link to the root.
+    pub(crate) const ROOT: Link = Link(Offset::new(W::GRANULE - 2 * W::BYTES));
 
     /// The tree in a heap's memory.
     #[inline(always)]
@@ -106,10 +111,10 @@ impl<W: Width> Cartesian<W> {
         Cartesian { memory }
     }
 
-    /// Offset of the link to a child.
+    /// The link to a child.
     #[inline(always)]
-    fn link(node: usize, side: Side) -> usize {
-        link_at::<W, 0>(node, side)
+    fn link(node: Offset, side: Side) -> Link {
+        Link(link_at::<W, 0>(node, side))
     }
 
     /// Reads a link.
@@ -118,9 +123,20 @@ impl<W: Width> Cartesian<W> {
     ///
     /// `link` is the root's link or a node's.
     #[inline(always)]
-    pub(crate) unsafe fn load(self, link: usize) -> usize {
+    pub(crate) unsafe fn load(self, link: Link) -> Offset {
         // SAFETY: `link` is the root's link or a node's, so it is an initialised word of the heap.
-        unsafe { self.memory.load(link) }
+        unsafe { self.memory.load_link(link.0) }
+    }
+
+    /// Writes a link.
+    ///
+    /// # Safety
+    ///
+    /// As [`load`](Self::load), or `link` is that of a free block which becomes a node.
+    #[inline(always)]
+    pub(crate) unsafe fn store(self, link: Link, node: Offset) {
+        // SAFETY: `link` is the root's link, or a word of a free block, which the heap owns.
+        unsafe { self.memory.store_link(link.0, node) }
     }
 
     /// Both children of a node.
@@ -129,7 +145,7 @@ impl<W: Width> Cartesian<W> {
     ///
     /// `node` is a node of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn children(self, node: usize) -> (usize, usize) {
+    pub(crate) unsafe fn children(self, node: Offset) -> (Offset, Offset) {
         // SAFETY: `node` is a node, so it has two links.
         unsafe { (self.load(Self::link(node, Side::Left)), self.load(Self::link(node, Side::Right))) }
     }
@@ -140,7 +156,7 @@ impl<W: Width> Cartesian<W> {
     ///
     /// The tree is intact.
     #[inline(always)]
-    pub(crate) unsafe fn choose<F: CartesianFit>(self, need: usize) -> Option<usize> {
+    pub(crate) unsafe fn choose<F: CartesianFit>(self, need: usize) -> Option<Link> {
         // SAFETY: the tree is intact, so links lead to nodes.
         unsafe {
             let mut link = Self::ROOT;
@@ -171,8 +187,8 @@ impl<W: Width> Cartesian<W> {
     #[inline(always)]
     pub(crate) unsafe fn neighbours(
         self,
-        place: usize,
-        end: usize,
+        place: Offset,
+        end: Offset,
         is_size: impl Fn(usize) -> bool,
     ) -> Option<Neighbours> {
         let mut found = Neighbours {
@@ -192,7 +208,7 @@ impl<W: Width> Cartesian<W> {
                 if node == NULL {
                     return Some(found);
                 }
-                let is_between = node > found.before && node < found.after && node & (W::GRANULE - 1) == 0;
+                let is_between = node > found.before && node < found.after && node.is_aligned(W::GRANULE);
                 if !is_between || !is_size(free_size(self.memory, node)) {
                     return None;
                 }
@@ -223,7 +239,7 @@ impl<W: Width> Cartesian<W> {
     ///
     /// The tree is intact; the block is free, has that size in its header, and is not in the tree.
     #[inline]
-    pub(crate) unsafe fn insert(self, block: usize, size: usize) {
+    pub(crate) unsafe fn insert(self, block: Offset, size: usize) {
         // SAFETY: links lead to nodes, and the first words of the free block are available for its links.
         unsafe {
             let mut link = Self::ROOT;
@@ -233,23 +249,23 @@ impl<W: Width> Cartesian<W> {
                 link = Self::link(node, Side::right_if(node < block));
                 node = self.load(link);
             }
-            self.memory.store(link, block);
+            self.store(link, block);
             let mut lower = Self::link(block, Side::Left);
             let mut higher = Self::link(block, Side::Right);
             while node != NULL {
                 loop_bound!(LoopBound::FreeBlocks);
                 if node < block {
-                    self.memory.store(lower, node);
+                    self.store(lower, node);
                     lower = Self::link(node, Side::Right);
                     node = self.load(lower);
                 } else {
-                    self.memory.store(higher, node);
+                    self.store(higher, node);
                     higher = Self::link(node, Side::Left);
                     node = self.load(higher);
                 }
             }
-            self.memory.store(lower, NULL);
-            self.memory.store(higher, NULL);
+            self.store(lower, NULL);
+            self.store(higher, NULL);
         }
     }
 
@@ -259,7 +275,7 @@ impl<W: Width> Cartesian<W> {
     ///
     /// The tree is intact, and `link` leads to a node.
     #[inline]
-    pub(crate) unsafe fn remove(self, link: usize) {
+    pub(crate) unsafe fn remove(self, link: Link) {
         // SAFETY: the tree is intact, so links lead to nodes.
         unsafe {
             let (left, right) = self.children(self.load(link));
@@ -295,22 +311,22 @@ impl<W: Width> Cartesian<W> {
     ///
     /// `link` is the root's or a node's, and is in neither tree.
     #[inline]
-    pub(crate) unsafe fn join(self, mut link: usize, mut left: usize, mut right: usize) {
+    pub(crate) unsafe fn join(self, mut link: Link, mut left: Offset, mut right: Offset) {
         // SAFETY: both trees are intact, so links lead to nodes.
         unsafe {
             while left != NULL && right != NULL {
                 loop_bound!(LoopBound::FreeBlocks);
                 if free_size(self.memory, left) >= free_size(self.memory, right) {
-                    self.memory.store(link, left);
+                    self.store(link, left);
                     link = Self::link(left, Side::Right);
                     left = self.load(link);
                 } else {
-                    self.memory.store(link, right);
+                    self.store(link, right);
                     link = Self::link(right, Side::Left);
                     right = self.load(link);
                 }
             }
-            self.memory.store(link, if left == NULL { right } else { left });
+            self.store(link, if left == NULL { right } else { left });
         }
     }
 
@@ -320,27 +336,27 @@ impl<W: Width> Cartesian<W> {
     ///
     /// `link` is the root's or a node's; `node` is free, of `size` bytes, between the two trees.
     #[inline]
-    pub(crate) unsafe fn shrink(self, mut link: usize, node: usize, size: usize, mut left: usize, mut right: usize) {
+    pub(crate) unsafe fn shrink(self, mut link: Link, node: Offset, size: usize, mut left: Offset, mut right: Offset) {
         // SAFETY: links lead to nodes, and the first words of the free node are available for its links.
         unsafe {
             let (mut left_size, mut right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
             while size < left_size || size < right_size {
                 loop_bound!(LoopBound::FreeBlocks);
                 if left_size >= right_size {
-                    self.memory.store(link, left);
+                    self.store(link, left);
                     link = Self::link(left, Side::Right);
                     left = self.load(link);
                     left_size = size_or_zero(self.memory, left);
                 } else {
-                    self.memory.store(link, right);
+                    self.store(link, right);
                     link = Self::link(right, Side::Left);
                     right = self.load(link);
                     right_size = size_or_zero(self.memory, right);
                 }
             }
-            self.memory.store(link, node);
-            self.memory.store(Self::link(node, Side::Left), left);
-            self.memory.store(Self::link(node, Side::Right), right);
+            self.store(link, node);
+            self.store(Self::link(node, Side::Left), left);
+            self.store(Self::link(node, Side::Right), right);
         }
     }
 
@@ -353,7 +369,7 @@ impl<W: Width> Cartesian<W> {
     /// # Safety
     ///
     /// The word before any multiple of the granule below `end`, and two words after it, may be read.
-    pub(crate) unsafe fn check_path(self, block: usize, end: usize) -> Result<usize, Corruption> {
+    pub(crate) unsafe fn check_path(self, block: Offset, end: Offset) -> Result<usize, Corruption> {
         let mut between = NULL..end;
         let mut largest = usize::MAX;
         // SAFETY: the root's link exists; a node is read only between the nodes passed before.
@@ -361,7 +377,7 @@ impl<W: Width> Cartesian<W> {
             let mut node = self.load(Self::ROOT);
             loop {
                 let broken = |invariant| Err(Corruption { invariant, address: self.memory.address(node) });
-                if node <= between.start || node >= between.end || node & (W::GRANULE - 1) != 0 {
+                if node <= between.start || node >= between.end || !node.is_aligned(W::GRANULE) {
                     return broken("the tree is ordered by address and holds each free block");
                 }
                 let size = free_size(self.memory, node);

@@ -13,7 +13,7 @@ pub mod splay;
 
 use crate::mechanism::boundary_tag::free_size;
 use crate::mechanism::free_list::NULL;
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::word::Width;
 
 /// One of the two sides of a node.
@@ -41,8 +41,8 @@ impl Side {
 
 /// Offset of the link to a child, in nodes whose links begin at their word number `FIRST`.
 #[inline(always)]
-pub(crate) fn link_at<W: Width, const FIRST: usize>(node: usize, side: Side) -> usize {
-    node.wrapping_add((FIRST + side as usize) * W::BYTES)
+pub(crate) fn link_at<W: Width, const FIRST: usize>(node: Offset, side: Side) -> Offset {
+    node.up((FIRST + side as usize) * W::BYTES)
 }
 
 /// The size of a node's block; 0 for [`NULL`].
@@ -51,7 +51,7 @@ pub(crate) fn link_at<W: Width, const FIRST: usize>(node: usize, side: Side) -> 
 ///
 /// `node` is a free block, or [`NULL`].
 #[inline(always)]
-pub(crate) unsafe fn size_or_zero<W: Width>(memory: Memory<W>, node: usize) -> usize {
+pub(crate) unsafe fn size_or_zero<W: Width>(memory: Memory<W>, node: Offset) -> usize {
     // SAFETY: `node` is not `NULL`, so it is a free block.
     if node == NULL { 0 } else { unsafe { free_size(memory, node) } }
 }

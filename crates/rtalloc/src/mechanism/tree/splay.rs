@@ -30,7 +30,7 @@ use super::{Side, link_at, size_or_zero};
 use crate::contract::{Corruption, LoopBound, loop_bound};
 use crate::mechanism::boundary_tag::{FreeIndex, free_size};
 use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink};
-use crate::mechanism::memory::Memory;
+use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::word::Width;
 
 /// The index made of a splay tree of the sizes of free blocks: best fit. Of equal blocks, the one freed last serves
@@ -47,9 +47,9 @@ const LIST_WORDS: usize = 2;
 ///
 /// `node` is a node of the tree, or the null node.
 #[inline(always)]
-unsafe fn child<W: Width>(memory: Memory<W>, node: usize, side: Side) -> usize {
+unsafe fn child<W: Width>(memory: Memory<W>, node: Offset, side: Side) -> Offset {
     // SAFETY: `node` is a node of the tree or the null node, and both have links.
-    unsafe { memory.load(link_at::<W, LIST_WORDS>(node, side)) }
+    unsafe { memory.load_link(link_at::<W, LIST_WORDS>(node, side)) }
 }
 
 /// Sets a child of a node.
@@ -58,9 +58,9 @@ unsafe fn child<W: Width>(memory: Memory<W>, node: usize, side: Side) -> usize {
 ///
 /// As [`child`].
 #[inline(always)]
-unsafe fn set_child<W: Width>(memory: Memory<W>, node: usize, side: Side, child: usize) {
+unsafe fn set_child<W: Width>(memory: Memory<W>, node: Offset, side: Side, child: Offset) {
     // SAFETY: `node` is a node of the tree or the null node, and both have links.
-    unsafe { memory.store(link_at::<W, LIST_WORDS>(node, side), child) }
+    unsafe { memory.store_link(link_at::<W, LIST_WORDS>(node, side), child) }
 }
 
 /// Makes the node of this size the root of the tree at `root`; otherwise one of its neighbours. Returns the new root.
@@ -68,7 +68,7 @@ unsafe fn set_child<W: Width>(memory: Memory<W>, node: usize, side: Side, child:
 /// # Safety
 ///
 /// `root` is a node, and the tree below it is ordered.
-unsafe fn splay<W: Width>(memory: Memory<W>, root: usize, size: usize) -> usize {
+unsafe fn splay<W: Width>(memory: Memory<W>, root: Offset, size: usize) -> Offset {
     // SAFETY: every node visited was reached by links of the tree; the null node has links, too.
     unsafe {
         set_child(memory, NULL, Side::Left, NULL);
@@ -121,9 +121,9 @@ impl SizeTree {
     ///
     /// The index is initialised.
     #[inline(always)]
-    unsafe fn root<W: Width>(memory: Memory<W>) -> usize {
+    unsafe fn root<W: Width>(memory: Memory<W>) -> Offset {
         // SAFETY: the index is initialised, so the null node's `next` is the root.
-        unsafe { memory.load(next_at::<W>(NULL)) }
+        unsafe { memory.load_link(next_at::<W>(NULL)) }
     }
 
     /// Sets the root.
@@ -132,9 +132,9 @@ impl SizeTree {
     ///
     /// As [`root`](Self::root).
     #[inline(always)]
-    unsafe fn set_root<W: Width>(memory: Memory<W>, root: usize) {
+    unsafe fn set_root<W: Width>(memory: Memory<W>, root: Offset) {
         // SAFETY: the index is initialised, so the null node has a `next`.
-        unsafe { memory.store(next_at::<W>(NULL), root) }
+        unsafe { memory.store_link(next_at::<W>(NULL), root) }
     }
 
     /// Removes the root from the tree: the next block of its size replaces it, or the subtrees below it are joined.
@@ -148,13 +148,13 @@ impl SizeTree {
     /// # Safety
     ///
     /// `root` is the tree's root.
-    unsafe fn remove_root<W: Width>(memory: Memory<W>, root: usize) {
+    unsafe fn remove_root<W: Width>(memory: Memory<W>, root: Offset) {
         // SAFETY: the root is a node; its links lead to nodes, or to blocks of its size.
         unsafe {
             let (left, right) = (child(memory, root, Side::Left), child(memory, root, Side::Right));
-            let heir = memory.load(next_at::<W>(root));
+            let heir = memory.load_link(next_at::<W>(root));
             let new_root = if heir != NULL {
-                memory.store(heir, NULL);
+                memory.store_link(heir, NULL);
                 set_child(memory, heir, Side::Left, left);
                 set_child(memory, heir, Side::Right, right);
                 heir
@@ -183,8 +183,8 @@ impl SizeTree {
         memory: Memory<W>,
         size: usize,
         limit: usize,
-        is_place: &dyn Fn(usize) -> bool,
-    ) -> Result<Option<(usize, usize)>, Corruption> {
+        is_place: &dyn Fn(Offset) -> bool,
+    ) -> Result<Option<(Offset, usize)>, Corruption> {
         // SAFETY: the index is initialised, which the caller guarantees.
         let mut node = unsafe { Self::root(memory) };
         let mut found = None;
@@ -239,7 +239,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     unsafe fn init(memory: Memory<W>, _: usize) {
         for word in 0..LIST_WORDS + 2 {
             // SAFETY: the control structure has `bytes_above` bytes, which the index initialises.
-            unsafe { memory.store(word * W::BYTES, NULL) }
+            unsafe { memory.store_link(NULL.up(word * W::BYTES), NULL) }
         }
     }
 
@@ -250,7 +250,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     /// A refused request changes nothing, not even the shape of the tree: the search comes first, and the splay only if
     /// it succeeds.
     #[inline]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, ())> {
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, ())> {
         // SAFETY: the index is initialised, and links lead to nodes.
         unsafe {
             let root = Self::root(memory);
@@ -276,7 +276,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
                 return None;
             }
             splay(memory, root, best_size);
-            let second = memory.load(next_at::<W>(best));
+            let second = memory.load_link(next_at::<W>(best));
             if second == NULL {
                 Self::remove_root(memory, best);
                 return Some((best, need, ()));
@@ -288,7 +288,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     }
 
     #[inline]
-    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
+    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, (): ()) {
         // SAFETY: the caller guarantees that the block is free, and in neither the tree nor a list.
         unsafe {
             let mut root = Self::root(memory);
@@ -312,8 +312,8 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
                     left = root;
                 }
             }
-            memory.store(block, NULL);
-            memory.store(next_at::<W>(block), NULL);
+            memory.store_link(block, NULL);
+            memory.store_link(next_at::<W>(block), NULL);
             set_child(memory, block, Side::Left, left);
             set_child(memory, block, Side::Right, right);
             Self::set_root(memory, block);
@@ -321,10 +321,10 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     }
 
     #[inline]
-    unsafe fn remove(memory: Memory<W>, block: usize) {
+    unsafe fn remove(memory: Memory<W>, block: Offset) {
         // SAFETY: the caller guarantees that the block is in the index: in the list of a node, or a node.
         unsafe {
-            if memory.load(block) != NULL {
+            if memory.load_link(block) != NULL {
                 unlink(memory, block);
                 return;
             }
@@ -350,7 +350,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     }
 
     /// Nodes by ascending size, each with its depth, which determines the tree's shape, and each followed by its list.
-    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, Offset)) {
         let mut size = 0;
         // SAFETY: the index is initialised, and links lead to nodes and blocks.
         unsafe {
@@ -359,7 +359,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
                 let mut block = node;
                 while block != NULL {
                     visit(depth, block);
-                    block = memory.load(next_at::<W>(block));
+                    block = memory.load_link(next_at::<W>(block));
                 }
             }
         }
@@ -370,7 +370,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
         memory: Memory<W>,
         free_blocks: usize,
         _: usize,
-        is_place: &dyn Fn(usize) -> bool,
+        is_place: &dyn Fn(Offset) -> bool,
     ) -> Result<usize, Corruption> {
         let mut total = 0;
         let mut size = 0;
@@ -379,7 +379,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
             while let Some((node, _)) = Self::node_above(memory, size, free_blocks, is_place)? {
                 size = free_size(memory, node);
                 let broken = |invariant, block| Corruption { invariant, address: memory.address(block) };
-                if memory.load(node) != NULL {
+                if memory.load_link(node) != NULL {
                     return Err(broken("a node is the first block of its list", node));
                 }
                 let (more, _) = check_list(memory, node, free_blocks, is_place, &mut |block| {
@@ -425,10 +425,10 @@ mod tests {
         }
 
         fn insert(&self, number: usize, size: usize) {
-            let block = 64 * (number + 1) - 16;
+            let block = Offset::new(64 * (number + 1) - 16);
             // SAFETY: the bench owns the block, which is in no tree.
             unsafe {
-                self.memory.store(block - 4, size);
+                self.memory.store(block.down(4), size);
                 SizeTree::insert(self.memory, block, size, ());
             }
         }
@@ -443,7 +443,7 @@ mod tests {
 
         fn count(&self, most: usize) -> usize {
             // SAFETY: the index is initialised, and every multiple of 16 in the memory has room for a block.
-            unsafe { SizeTree::check(self.memory, most, 0, &|block| block != 0 && block % 16 == 0) }.unwrap()
+            unsafe { SizeTree::check(self.memory, most, 0, &|block| block != NULL && block.is_aligned(16)) }.unwrap()
         }
     }
 
@@ -457,7 +457,7 @@ mod tests {
         assert!(bench.depths().into_iter().eq((0..100).rev()));
         // SAFETY: the index is initialised.
         let found = unsafe { SizeTree::take(bench.memory, 16) }.unwrap().0;
-        assert_eq!(found, 48, "the smallest block");
+        assert_eq!(found, Offset::new(48), "the smallest block");
         let deepest = bench.depths().into_iter().max().unwrap();
         assert!((48..=52).contains(&deepest), "{deepest}");
         assert_eq!(bench.count(99), 99);
@@ -467,7 +467,7 @@ mod tests {
     fn every_answer_is_the_best_fit_of_a_sorted_map() {
         let blocks = 64;
         let bench = Bench::new(blocks);
-        let mut model: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut model: BTreeMap<usize, Vec<Offset>> = BTreeMap::new();
         let mut sizes = std::vec![0; blocks];
         let mut random = 1usize;
         let mut below = |bound: usize| {
@@ -476,7 +476,7 @@ mod tests {
         };
         for _ in 0..20_000 {
             let number = below(blocks);
-            let block = 64 * (number + 1) - 16;
+            let block = Offset::new(64 * (number + 1) - 16);
             let size = 16 * (1 + below(24));
             if sizes[number] == 0 {
                 bench.insert(number, size);
@@ -497,7 +497,7 @@ mod tests {
                 let blocks = model.get_mut(&best).unwrap();
                 assert!(blocks.contains(&taken), "not of the smallest size that fits");
                 blocks.retain(|&other| other != taken);
-                sizes[(taken + 16) / 64 - 1] = 0;
+                sizes[taken.bytes() / 64] = 0;
             }
             let total = model.values().map(Vec::len).sum();
             assert_eq!(bench.count(blocks), total);
