@@ -35,6 +35,7 @@
 //! the other tags as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is
 //! reported to the [`hook`], and the call has no effect.
 
+mod header;
 mod index;
 mod init;
 mod regions;
@@ -45,6 +46,7 @@ mod verify;
 #[cfg(test)]
 mod white_box;
 
+use header::{Header, Tag};
 pub use index::{FreeIndex, Named};
 pub(crate) use index::{free_size, tag_contract};
 use tags::LiveBlock;
@@ -61,16 +63,6 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-
-/// Header flag: the block is live.
-pub(crate) const LIVE: usize = 1;
-/// Header flag: the previous block is free.
-pub(crate) const PREV_FREE: usize = 2;
-/// The size in a header: the flags are below the granule.
-#[inline(always)]
-const fn size_in<W: Width>(header: usize) -> usize {
-    header & !(W::GRANULE - 1)
-}
 
 /// Bytes of the heap's own words (`usize`) before the base. The word directly before the base, where offset 0 would
 /// have its header, is zero, so that a pointer to the base is not a block. It is the upper half of the last word or,
@@ -92,7 +84,7 @@ pub(crate) const fn first_block_at<W: Width>() -> Offset {
 /// The memory is that of a heap with boundary tags, and `init` initialised its control structure.
 #[inline(always)]
 pub(crate) unsafe fn first_block<W: Width>(memory: Memory<W>) -> Offset {
-    // SAFETY: the control structure is initialised.
+    // SAFETY: the caller guarantees an initialised control structure.
     Offset::new(unsafe { memory.load_bits(first_block_at::<W>()) })
 }
 
@@ -170,9 +162,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// `block` is a block or a sentinel.
     #[inline(always)]
-    unsafe fn header(&self, block: Offset) -> usize {
+    unsafe fn header(&self, block: Offset) -> Header<W, G> {
         // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
-        unsafe { self.memory().load(block.down(W::BYTES)) }
+        Header::of(unsafe { self.memory().load(block.down(W::BYTES)) })
     }
 
     /// Loads the header of a block again: testing a flag in memory is cheaper than keeping it in a register.
@@ -181,34 +173,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`header`](Self::header).
     #[inline(always)]
-    unsafe fn reload_header(&self, block: Offset) -> usize {
+    unsafe fn reload_header(&self, block: Offset) -> Header<W, G> {
         // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
-        W::get(unsafe { self.memory().at::<W::Word>(block.down(W::BYTES)).read_volatile() })
-    }
-
-    /// Whether the headers of live blocks are sealed. A 16-bit header has no bits to spare.
-    const IS_SEALED: bool = G::IS_FULL && W::BYTES > 2;
-
-    /// Converts the tag of a live block to its header, and a header to the tag.
-    ///
-    /// [`Full`](crate::mechanism::validation::Full) heaps combine the tag's highest byte with its lowest by exclusive
-    /// or. The first and the last byte of a header are next to other blocks' payloads. If either is overwritten, the
-    /// highest byte of the tag changes, and the size is larger than any heap below 16 MiB (with 32-bit tags).
-    #[inline(always)]
-    fn sealed(tag: usize) -> usize {
-        if Self::IS_SEALED { W::get(W::put(tag ^ tag.wrapping_shl(W::BITS - 8))) } else { tag }
-    }
-
-    /// The tag in a header. That of a free block is its size.
-    #[inline(always)]
-    fn tag_in(header: usize) -> usize {
-        if header & LIVE != 0 { Self::sealed(header) } else { header }
-    }
-
-    /// The header of a live block with `PREV_FREE` toggled.
-    #[inline(always)]
-    fn flipped_prev_free(header: usize) -> usize {
-        header ^ Self::sealed(PREV_FREE)
+        Header::of(W::get(unsafe { self.memory().at::<W::Word>(block.down(W::BYTES)).read_volatile() }))
     }
 
     /// Writes the header of a block.
@@ -217,9 +184,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`header`](Self::header), or the word before `block` is free memory of the heap.
     #[inline(always)]
-    unsafe fn set_header(&mut self, block: Offset, header: usize) {
+    unsafe fn set_header(&mut self, block: Offset, header: Header<W, G>) {
         // SAFETY: the word before `block` is its header or free memory, and so is the heap's to write.
-        unsafe { self.memory().store(block.down(W::BYTES), header) }
+        unsafe { self.memory().store(block.down(W::BYTES), header.word()) }
     }
 
     /// Writes a flag into the header of a block that another thread may read: a thread that frees or resizes a block of
@@ -229,9 +196,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`set_header`](Self::set_header).
     #[inline(always)]
-    unsafe fn set_flag(&mut self, block: Offset, header: usize) {
+    unsafe fn set_flag(&mut self, block: Offset, header: Header<W, G>) {
         // SAFETY: the word before `block` is its header or free memory, and so is the heap's to write.
-        unsafe { W::store_watched(self.memory(), block.down(W::BYTES), header) }
+        unsafe { W::store_watched(self.memory(), block.down(W::BYTES), header.word()) }
     }
 
     /// The header of a block that may belong to another thread's heap.
@@ -240,10 +207,10 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`header`](Self::header).
     #[inline(always)]
-    unsafe fn watched_header(&self, block: Offset) -> usize {
+    unsafe fn watched_header(&self, block: Offset) -> Header<W, G> {
         // SAFETY: `block` is a block or a sentinel, so its header is the word before it. Its owner writes it only by
         // `store_watched`.
-        unsafe { W::load_watched(self.memory(), block.down(W::BYTES)) }
+        Header::of(unsafe { W::load_watched(self.memory(), block.down(W::BYTES)) })
     }
 
     /// Offset of the footer of a free block.
@@ -343,19 +310,19 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let rest = size - granted;
             let granted = if Self::is_rest(rest) {
                 let remainder = block.up(granted);
-                self.set_header(remainder, rest);
+                self.set_header(remainder, Header::free(rest));
                 self.memory().store(Self::footer(remainder, rest), rest);
                 I::insert(self.memory(), remainder, rest, place);
-                self.set_header(block, Self::sealed(granted + LIVE));
+                self.set_header(block, Header::live(granted));
                 granted
             } else {
                 let next = block.up(size);
                 let header = self.header(next);
-                let header = if G::IS_FULL { Self::flipped_prev_free(header) } else { header & !PREV_FREE };
+                let header = if G::IS_FULL { header.with_prev_flipped() } else { header.with_prev_free(false) };
                 // LLVM narrows a store that changes only some bits to one byte, which breaks store forwarding to the
                 // load of the header in `deallocate`. So the header is stored whole.
-                self.set_flag(next, computed(header as u64) as usize);
-                self.set_header(block, Self::sealed(size + LIVE));
+                self.set_flag(next, Header::of(computed(header.word() as u64) as usize));
+                self.set_header(block, Header::live(size));
                 size
             };
             self.count_allocated(block, granted);
@@ -418,14 +385,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let size = found_size - gap;
             let mut place = place;
             if gap != 0 {
-                self.set_header(found, gap);
+                self.set_header(found, Header::free(gap));
                 memory.store(Self::footer(found, gap), gap);
                 I::insert(memory, found, gap, place);
                 place = I::NOWHERE;
             }
             self.hand_out(block, size, I::granted(need).min(size), place);
             if gap != 0 {
-                self.set_header(block, Self::flipped_prev_free(self.header(block)));
+                self.set_header(block, self.header(block).with_prev_flipped());
             }
             Ok(memory.pointer(block))
         }
@@ -452,23 +419,23 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             let (mut start, mut end, mut whole) = (block, next, size);
             let mut place = I::NOWHERE;
-            if self.reload_header(block) & PREV_FREE != 0 {
+            if self.reload_header(block).is_prev_free() {
                 start = self.free_prev(address, block)?;
                 whole = whole.wrapping_add(block.bytes_from(start));
                 place = I::remove(memory, start);
                 if G::IS_FULL {
-                    self.set_header(block, 0);
+                    self.set_header(block, Header::free(0));
                 }
             } else {
                 core::hint::cold_path();
             }
-            if next_header & LIVE == 0 {
+            if !next_header.is_live() {
                 place = I::first_of(place, I::remove(memory, next));
-                end = next.up(next_header);
-                whole = whole.wrapping_add(next_header);
+                end = next.up(next_header.free_size());
+                whole = whole.wrapping_add(next_header.free_size());
             } else {
                 core::hint::cold_path();
-                self.set_flag(next, Self::flipped_prev_free(next_header));
+                self.set_flag(next, next_header.with_prev_flipped());
             }
             (*self.front()).stats.freed(size - W::BYTES);
             self.make_free(start, end, whole, place);
@@ -486,7 +453,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     unsafe fn make_free(&mut self, block: Offset, end: Offset, size: usize, place: I::Place) {
         // SAFETY: the memory belongs to the heap and lies between two live blocks or a region's ends, in no list.
         unsafe {
-            self.set_header(block, size);
+            self.set_header(block, Header::free(size));
             self.memory().store(end.down(2 * W::BYTES), size);
             I::insert(self.memory(), block, size, place);
         }
@@ -543,9 +510,9 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
         // SAFETY: the caller guarantees that the block is live, so it has a header.
-        let header = Self::sealed(unsafe { self.watched_header(self.memory().offset(block.addr().get())) });
+        let header = unsafe { self.watched_header(self.memory().offset(block.addr().get())) };
         // Wrapping, for adapters that call this before the tags are checked: an invalid pointer yields any result.
-        size_in::<W>(header).wrapping_sub(W::BYTES)
+        header.live_tag().size().wrapping_sub(W::BYTES)
     }
 
     fn largest_allocatable(&self) -> usize {
@@ -582,7 +549,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> Obs
         // SAFETY: an aligned address between the first block and the region's end is preceded by memory of the region.
         // `init` initialised the front.
         let (header, span) = unsafe { (self.watched_header(block), (*self.front()).span) };
-        let size = size_in::<W>(Self::sealed(header));
-        header & LIVE != 0 && size >= I::MIN_BLOCK && block <= span && size <= span.bytes_from(block)
+        let size = header.live_tag().size();
+        header.is_live() && size >= I::MIN_BLOCK && block <= span && size <= span.bytes_from(block)
     }
 }

@@ -10,7 +10,7 @@
 //! [cut][header][first block ...][header 0][next][cut after][first][cut before][cut]
 //! ```
 
-use super::{LIVE, PREV_FREE, TagHeap, sentinels_at};
+use super::{Header, TagHeap, sentinels_at};
 use crate::contract::{InitError, MultiRegion, RegionId, RemoveError};
 use crate::mechanism::boundary_tag::{Named, free_size};
 use crate::mechanism::memory::Offset;
@@ -38,7 +38,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         let cut_after = region.end() - memory.address(sentinel.up(4 * W::BYTES));
         // SAFETY: both offsets are whole granules in `region`, which has room for the header and for the record.
         unsafe {
-            self.set_header(sentinel, Self::sealed(LIVE | PREV_FREE));
+            self.set_header(sentinel, Header::live(0).with_prev_free(true));
             self.set_record(sentinel, NEXT, self.latest_sentinel().bytes());
             self.set_record(sentinel, FIRST, first.bytes());
             self.set_record(sentinel, CUT_BEFORE, cut_before);
@@ -168,7 +168,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> MultiRegio
         let first = self.first_block(sentinel);
         // SAFETY: every region begins with a block; a free block that ends at the sentinel is the whole region.
         unsafe {
-            if self.header(first) & LIVE != 0 || first.up(free_size(memory, first)) != sentinel {
+            if self.header(first).is_live() || first.up(free_size(memory, first)) != sentinel {
                 return Err(RemoveError::InUse);
             }
             I::remove(memory, first);

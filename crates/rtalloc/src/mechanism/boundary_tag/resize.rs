@@ -1,6 +1,6 @@
 //! Reallocation in a tag heap: in place if the neighbours allow, otherwise by moving.
 
-use super::{LIVE, LiveBlock, Named, PREV_FREE, TagHeap, size_in};
+use super::{Header, LiveBlock, Named, Tag, TagHeap};
 use crate::contract::{AllocError, RegionAllocator};
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
@@ -35,9 +35,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
         let live = self.live_block(address).filter(|live| {
             // SAFETY: the block passed `live_block` and has PREV_FREE set.
-            live.header & PREV_FREE == 0 || unsafe { self.free_prev(address, live.block) }.is_some()
+            !live.tag.is_prev_free() || unsafe { self.free_prev(address, live.block) }.is_some()
         });
-        let Some(LiveBlock { block, header, size, next_header, .. }) = live else {
+        let Some(LiveBlock { block, tag, size, next_header, .. }) = live else {
             self.by_value().report_misuse(address);
             return Err(self.refuse(AllocError::Misused));
         };
@@ -46,9 +46,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         // SAFETY: the tags are those of a live block, so the next header is a tag. The blocks are disjoint, and both
         // are at least as long as the copy.
         unsafe {
-            let next_free = if next_header & LIVE == 0 { next_header } else { 0 };
+            let next_free = if next_header.is_live() { 0 } else { next_header.free_size() };
             if is_aligned && need <= size + next_free {
-                self.fit_in_place(block, header, next_free, need);
+                self.fit_in_place(block, tag, next_free, need);
                 return Ok(pointer);
             }
             let moved = self.serve(size_bytes, align_bytes)?;
@@ -62,11 +62,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// # Safety
     ///
-    /// `block` is live with this header; `next_free` is the size of the free block after it, or 0; together they have
+    /// `block` is live with this tag; `next_free` is the size of the free block after it, or 0; together they have
     /// at least `need` bytes.
-    unsafe fn fit_in_place(&mut self, block: Offset, header: usize, next_free: usize, need: usize) {
+    unsafe fn fit_in_place(&mut self, block: Offset, tag: Tag<W>, next_free: usize, need: usize) {
         let memory = self.memory();
-        let size = size_in::<W>(header);
+        let size = tag.size();
         let all = size + next_free;
         let granted = I::granted(need).min(all);
         let rest = all - granted;
@@ -83,14 +83,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 place = I::remove(memory, block.up(size));
             }
             let new_size = if joins_next || Self::is_rest(rest) {
-                self.set_flag(end, Self::sealed(Self::sealed(self.header(end)) | PREV_FREE));
+                self.set_flag(end, self.header(end).with_prev_free(true));
                 self.make_free(block.up(granted), block.up(granted + rest), rest, place);
                 granted
             } else {
-                self.set_flag(end, Self::sealed(Self::sealed(self.header(end)) & !PREV_FREE));
+                self.set_flag(end, self.header(end).with_prev_free(false));
                 all
             };
-            self.set_header(block, Self::sealed(new_size | (header - size)));
+            self.set_header(block, Header::of_live(tag.with_size(new_size)));
             (*self.front()).stats.freed(size - W::BYTES);
             self.count_allocated(block, new_size);
         }

@@ -1,6 +1,6 @@
 //! Checks of a block's tags before it is accepted as live.
 
-use super::{LIVE, Named, PREV_FREE, TagHeap, size_in};
+use super::{Header, Named, Tag, TagHeap};
 use crate::contract::MisuseKind;
 use crate::hook::report;
 use crate::mechanism::memory::Offset;
@@ -10,20 +10,17 @@ use crate::mechanism::word::Width;
 
 /// A live block whose tags were checked.
 #[derive(Clone, Copy)]
-pub(super) struct LiveBlock {
+pub(super) struct LiveBlock<W, G> {
     pub(super) block: Offset,
-    pub(super) header: usize,
-    /// The size in `header`.
+    pub(super) tag: Tag<W>,
+    /// The size in `tag`.
     pub(super) size: usize,
     /// The block after it, or the sentinel.
     pub(super) next: Offset,
-    pub(super) next_header: usize,
+    pub(super) next_header: Header<W, G>,
 }
 
 impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
-    /// Bits of a header that are neither size nor flag, and zero.
-    pub(super) const NO_FLAG: usize = (W::GRANULE - 1) & !(LIVE | PREV_FREE);
-
     /// Whether no block can be at an address: it is unaligned, before the first block or after the last.
     #[inline(always)]
     fn is_foreign(&self, address: usize) -> bool {
@@ -37,7 +34,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
 
     /// The live block at an address, if its tags and the next block's agree.
     #[inline(always)]
-    pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock> {
+    pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock<W, G>> {
         let block = self.memory().offset(address);
         // SAFETY: `init` initialised the front. A granule-aligned offset between the first block and the span is
         // preceded by memory of a region, or of the gap between two regions if the caller broke the contract of
@@ -46,32 +43,32 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             if self.is_foreign(address) {
                 return None;
             }
-            let header = Self::sealed(self.header(block));
+            let tag = self.header(block).live_tag();
             // Narrowed to the width of a tag, so that the address need not be kept in a register.
             let block = Offset::new(W::get(W::put(block.bytes())));
-            if G::IS_FULL && (header & LIVE == 0 || header & Self::NO_FLAG != 0) {
+            if G::IS_FULL && (!tag.is_live() || tag.has_unused_bits()) {
                 return None;
             }
-            let size = size_in::<W>(header);
+            let size = tag.size();
             let next = block.up(size);
             if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
                 return None;
             }
             // The header after a free block has PREV_FREE set, so this also detects a double free.
             let next_header = self.header(next);
-            if next_header & (PREV_FREE | Self::NO_FLAG) != 0 {
+            if !next_header.follows_live() {
                 return None;
             }
             if G::IS_FULL {
-                let is_sound = match next_header & LIVE {
-                    0 => self.is_free_block(next, next_header),
-                    _ => self.is_likely_live(next, Self::sealed(next_header)),
+                let is_sound = match next_header.is_live() {
+                    false => self.is_free_block(next, next_header.free_size()),
+                    true => self.is_likely_live(next, next_header.live_tag()),
                 };
                 if !is_sound {
                     return None;
                 }
             }
-            Some(LiveBlock { block, header, size, next, next_header })
+            Some(LiveBlock { block, tag, size, next, next_header })
         }
     }
 
@@ -82,30 +79,30 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     ///
     /// `block` is at most the span, and `tag` is its tag.
     #[inline(always)]
-    unsafe fn is_likely_live(&self, block: Offset, tag: usize) -> bool {
-        let size = size_in::<W>(tag);
+    unsafe fn is_likely_live(&self, block: Offset, tag: Tag<W>) -> bool {
+        let size = tag.size();
         // SAFETY: `init` initialised the front, and a header is read only below the span.
         unsafe {
             size <= (*self.front()).span.bytes_from(block)
-                && (Self::IS_SEALED || self.header(block.up(size)) & (PREV_FREE | Self::NO_FLAG) == 0)
+                && (Header::<W, G>::IS_SEALED || self.header(block.up(size)).follows_live())
         }
     }
 
-    /// Whether the tags of a block whose header says that it is free agree.
+    /// Whether the tags of a block whose header says that it is free, of this size, agree.
     ///
     /// # Safety
     ///
-    /// `block` is below the span, and `header` is its header.
+    /// `block` is below the span, and `size` is its header.
     #[inline(always)]
-    unsafe fn is_free_block(&self, block: Offset, header: usize) -> bool {
-        let end = block.up(header);
+    unsafe fn is_free_block(&self, block: Offset, size: usize) -> bool {
+        let end = block.up(size);
         // SAFETY: `init` initialised the front, and the footer is read only below the span.
         unsafe {
-            header != 0
-                && size_in::<W>(header) == header
+            size != 0
+                && size & (W::GRANULE - 1) == 0
                 && end <= (*self.front()).span
                 && (W::MAX < usize::MAX || end > block)
-                && self.memory().load(Self::footer(block, header)) == header
+                && self.memory().load(Self::footer(block, size)) == size
         }
     }
 
@@ -120,7 +117,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         unsafe {
             size >= granted
                 && self.is_free_block(block, size)
-                && self.header(block.up(size)) & (LIVE | PREV_FREE) == LIVE | PREV_FREE
+                && self.header(block.up(size)).is_live()
+                && self.header(block.up(size)).is_prev_free()
         }
     }
 
@@ -137,10 +135,10 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         unsafe {
             let size = self.memory().load(self.memory().offset(address).down(2 * W::BYTES));
             let prev = block.down(size);
-            if G::IS_FULL && (size == 0 || size_in::<W>(size) != size) {
+            if G::IS_FULL && (size == 0 || size & (W::GRANULE - 1) != 0) {
                 return None;
             }
-            if size > block.bytes() || self.header(prev) != size {
+            if size > block.bytes() || self.header(prev).free_size() != size {
                 return None;
             }
             Some(prev)
@@ -156,7 +154,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         let kind = unsafe {
             if self.is_foreign(address) {
                 MisuseKind::ForeignPointer
-            } else if self.header(block) & LIVE == 0 {
+            } else if !self.header(block).is_live() {
                 MisuseKind::DoubleFree
             } else {
                 MisuseKind::ContradictoryTags

@@ -1,6 +1,6 @@
 //! Walk, check and fingerprint of a tag heap.
 
-use super::{LIVE, Named, PREV_FREE, TagHeap, first_block, size_in};
+use super::{Named, TagHeap, first_block};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
@@ -14,14 +14,14 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             let mut block = self.first_block(sentinel);
             while block != sentinel {
                 // SAFETY: `block` is the region's first block, or the end of the previous one and not the sentinel.
-                let header = Self::tag_in(unsafe { self.header(block) });
-                let size_bytes = size_in::<W>(header);
+                let tag = unsafe { self.header(block) }.tag();
+                let size_bytes = tag.size();
                 visit(Block {
                     address: self.memory().address(block),
                     front_bytes: W::BYTES,
                     size_bytes,
                     usable_bytes: size_bytes - W::BYTES,
-                    free: header & LIVE == 0,
+                    free: !tag.is_live(),
                 });
                 block = block.up(size_bytes);
             }
@@ -86,7 +86,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
                 return broken("the list of regions leads from sentinel to sentinel");
             }
             // SAFETY: the offset is aligned and lies within the span.
-            if size_in::<W>(Self::tag_in(unsafe { self.header(sentinel) })) != 0 {
+            if unsafe { self.header(sentinel) }.tag().size() != 0 {
                 return broken("a region ends with its sentinel");
             }
             let first = self.first_block(sentinel);
@@ -116,21 +116,17 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         loop {
             let broken = |invariant| Err(Corruption { invariant, address: memory.address(block) });
             // SAFETY: `block` is a block or the sentinel: sizes are followed only within the region.
-            let header = Self::tag_in(unsafe { self.header(block) });
-            let size = size_in::<W>(header);
-            let is_free = header & LIVE == 0;
-            if header & Self::NO_FLAG != 0 {
+            let tag = unsafe { self.header(block) }.tag();
+            let size = tag.size();
+            let is_free = !tag.is_live();
+            if tag.has_unused_bits() {
                 return broken("a header has a size and two flags");
             }
-            if (header & PREV_FREE != 0) != prev_free {
+            if tag.is_prev_free() != prev_free {
                 return broken("PREV_FREE is set if and only if the previous block is free");
             }
             if block == sentinel {
-                return if header == LIVE | if prev_free { PREV_FREE } else { 0 } {
-                    Ok(())
-                } else {
-                    broken("a region ends with its sentinel")
-                };
+                return if size == 0 && !is_free { Ok(()) } else { broken("a region ends with its sentinel") };
             }
             if size < I::MIN_BLOCK {
                 return broken("a block is at least of the minimum size");

@@ -1,0 +1,156 @@
+//! The word before a block, its header: the block's size and two flags.
+
+use crate::mechanism::validation::Validation;
+use crate::mechanism::word::Width;
+use core::marker::PhantomData;
+
+/// Flag: the block is live.
+const LIVE: usize = 1;
+/// Flag: the previous block is free.
+const PREV_FREE: usize = 2;
+
+/// Size and flags of a block. The size is a multiple of the granule, and the flags are below it:
+///
+/// ```text
+/// live block   [size | PREV_FREE | LIVE]
+/// free block   [size]                         no flags, because a free block follows a live one
+/// sentinel     that of a live block of size 0
+/// ```
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(super) struct Tag<W>(usize, PhantomData<W>);
+
+impl<W: Width> Tag<W> {
+    /// Bits that are neither size nor flag, and zero.
+    const UNUSED: usize = (W::GRANULE - 1) & !(LIVE | PREV_FREE);
+
+    /// The size of the block.
+    #[inline(always)]
+    pub(super) fn size(self) -> usize {
+        self.0 & !(W::GRANULE - 1)
+    }
+
+    /// The same flags with another size.
+    #[inline(always)]
+    pub(super) fn with_size(self, size: usize) -> Self {
+        Tag(size | (self.0 - self.size()), PhantomData)
+    }
+
+    /// Whether the block is live.
+    #[inline(always)]
+    pub(super) fn is_live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+
+    /// Whether the previous block is free.
+    #[inline(always)]
+    pub(super) fn is_prev_free(self) -> bool {
+        self.0 & PREV_FREE != 0
+    }
+
+    /// Whether a bit is set that is neither size nor flag.
+    #[inline(always)]
+    pub(super) fn has_unused_bits(self) -> bool {
+        self.0 & Self::UNUSED != 0
+    }
+}
+
+/// A tag as it is stored. That of a live block is sealed in heaps with
+/// [`Full`](crate::mechanism::validation::Full) validation, which hides the size, but not the flags.
+///
+/// The seal combines the tag's highest byte with its lowest by exclusive or. The first and the last byte of a header
+/// are next to other blocks' payloads. If either is overwritten, the highest byte of the tag changes, and the size is
+/// larger than any heap below 16 MiB (with 32-bit tags).
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(super) struct Header<W, G>(usize, PhantomData<(W, G)>);
+
+impl<W: Width, G: Validation> Header<W, G> {
+    /// Whether the headers of live blocks are sealed. A 16-bit header has no bits to spare.
+    pub(super) const IS_SEALED: bool = G::IS_FULL && W::BYTES > 2;
+
+    /// The header stored in a word.
+    #[inline(always)]
+    pub(super) fn of(word: usize) -> Self {
+        Header(word, PhantomData)
+    }
+
+    /// The word that stores it.
+    #[inline(always)]
+    pub(super) fn word(self) -> usize {
+        self.0
+    }
+
+    /// Seals the tag of a live block, and removes the seal.
+    #[inline(always)]
+    fn sealed(word: usize) -> usize {
+        if Self::IS_SEALED { W::get(W::put(word ^ word.wrapping_shl(W::BITS - 8))) } else { word }
+    }
+
+    /// The header of a free block.
+    #[inline(always)]
+    pub(super) fn free(size: usize) -> Self {
+        Self::of(size)
+    }
+
+    /// The header of a live block that follows a live one.
+    #[inline(always)]
+    pub(super) fn live(size: usize) -> Self {
+        Self::of_live(Tag(size + LIVE, PhantomData))
+    }
+
+    /// The header of a live block.
+    #[inline(always)]
+    pub(super) fn of_live(tag: Tag<W>) -> Self {
+        Self::of(Self::sealed(tag.0))
+    }
+
+    /// The tag of the block, which is live.
+    #[inline(always)]
+    pub(super) fn live_tag(self) -> Tag<W> {
+        Tag(Self::sealed(self.0), PhantomData)
+    }
+
+    /// The tag of the block, live or free.
+    #[inline(always)]
+    pub(super) fn tag(self) -> Tag<W> {
+        if self.is_live() { self.live_tag() } else { Tag(self.0, PhantomData) }
+    }
+
+    /// The size of the block, which is free.
+    #[inline(always)]
+    pub(super) fn free_size(self) -> usize {
+        self.0
+    }
+
+    /// Whether the block is live.
+    #[inline(always)]
+    pub(super) fn is_live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+
+    /// Whether the previous block is free.
+    #[inline(always)]
+    pub(super) fn is_prev_free(self) -> bool {
+        self.0 & PREV_FREE != 0
+    }
+
+    /// Whether the previous block is live, and every bit is size or flag: one test.
+    #[inline(always)]
+    pub(super) fn follows_live(self) -> bool {
+        self.0 & (PREV_FREE | Tag::<W>::UNUSED) == 0
+    }
+
+    /// The header of the same live block after the previous one was allocated or freed.
+    #[inline(always)]
+    pub(super) fn with_prev_free(self, is_free: bool) -> Self {
+        let word = Self::sealed(self.0);
+        Self::of(Self::sealed(if is_free { word | PREV_FREE } else { word & !PREV_FREE }))
+    }
+
+    /// [`with_prev_free`](Self::with_prev_free) with the opposite of the present flag.
+    #[inline(always)]
+    pub(super) fn with_prev_flipped(self) -> Self {
+        Self::of(self.0 ^ Self::sealed(PREV_FREE))
+    }
+}
