@@ -48,7 +48,7 @@
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
-use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta, Quantum};
+use crate::mechanism::page::{self, Footer, Marks, Page, Pages, Pool, Quanta, Quantum};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -114,7 +114,7 @@ pub struct ClassRegionsPolicy<const PAGE: usize, const QUANTUM: usize, const CLA
 impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegionsPolicy<PAGE, QUANTUM, CLASSES> {
     /// The marks of a page's live blocks.
     #[inline(always)]
-    const fn lives(page: usize) -> Marks<PAGE, QUANTUM> {
+    const fn lives(page: Page<PAGE>) -> Marks<PAGE, QUANTUM> {
         Marks::new(Bag::<PAGE, QUANTUM>::bookkeeping(page))
     }
 
@@ -124,7 +124,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     ///
     /// As [`Policy::take`]; the caller makes a block of it live.
     #[inline(always)]
-    unsafe fn open(&mut self, block_bytes: usize) -> Option<usize> {
+    unsafe fn open(&mut self, block_bytes: usize) -> Option<Page<PAGE>> {
         // SAFETY: the policy owns the page that it takes.
         unsafe {
             let page = self.pool.take()?;
@@ -140,7 +140,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     ///
     /// The page has been taken before.
     #[inline(always)]
-    unsafe fn block_bytes(page: usize) -> usize {
+    unsafe fn block_bytes(page: Page<PAGE>) -> usize {
         // SAFETY: the page has been taken before, so it has a footer.
         unsafe { (*Bag::<PAGE, QUANTUM>::footer(page)).block_bytes as usize }
     }
@@ -150,13 +150,13 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     /// # Safety
     ///
     /// The page has been taken before.
-    unsafe fn cut_bytes(&self, page: usize) -> usize {
+    unsafe fn cut_bytes(&self, page: Page<PAGE>) -> usize {
         // SAFETY: the page has been taken before, so it has a footer.
         let block_bytes = unsafe { Self::block_bytes(page) };
         // An invalid class, in a damaged page, has no next block.
         let next = self.next.get(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes).number()).copied().unwrap_or(0);
-        match Bag::<PAGE, QUANTUM>::page_of(next) == page {
-            true => next - page,
+        match Page::of(next) == page {
+            true => next - page.start(),
             false => Classes::<PAGE, QUANTUM, CLASSES>::whole_bytes(block_bytes),
         }
     }
@@ -166,7 +166,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     /// # Safety
     ///
     /// As [`Policy::check`].
-    unsafe fn pages_in_use(&self) -> impl Iterator<Item = usize> {
+    unsafe fn pages_in_use(&self) -> impl Iterator<Item = Page<PAGE>> {
         // SAFETY: pages that have been taken have footers.
         self.pool.used().filter(|&page| unsafe { (*Bag::<PAGE, QUANTUM>::footer(page)).is_in_use() })
     }
@@ -176,7 +176,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     /// # Safety
     ///
     /// As [`Policy::check`].
-    unsafe fn check_page(&self, page: usize) -> Result<(), &'static str> {
+    unsafe fn check_page(&self, page: Page<PAGE>) -> Result<(), &'static str> {
         // SAFETY: the page has marks and a footer; every quantum is one of the page.
         unsafe {
             let ClassFooter { live, block_bytes } = Bag::<PAGE, QUANTUM>::footer(page).read();
@@ -250,13 +250,13 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         unsafe {
             let mut address = *self.next.get_unchecked(class.number());
             if address == 0 {
-                address = self.open(block_bytes).ok_or(AllocError::Exhausted)?;
+                address = self.open(block_bytes).ok_or(AllocError::Exhausted)?.start();
             }
             // [used][used][this][next][...]: the rest after the last block that fits is lost.
-            let page = Bag::<PAGE, QUANTUM>::page_of(address);
+            let page = Page::of(address);
             let after = address.wrapping_add(block_bytes);
-            let is_full =
-                after.wrapping_sub(page).wrapping_add(block_bytes) > Classes::<PAGE, QUANTUM, CLASSES>::ROOM_BYTES;
+            let is_full = after.wrapping_sub(page.start()).wrapping_add(block_bytes)
+                > Classes::<PAGE, QUANTUM, CLASSES>::ROOM_BYTES;
             *self.next.get_unchecked_mut(class.number()) = if is_full { 0 } else { after };
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             (*footer).live = (*footer).live.wrapping_add(1);
@@ -282,7 +282,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             if live == 0 {
                 // The class's current page is returned like any other.
                 if let Some(next) = self.next.get_mut(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes).number())
-                    && Bag::<PAGE, QUANTUM>::page_of(*next) == page
+                    && Page::of(*next) == page
                 {
                     *next = 0;
                 }
@@ -328,12 +328,12 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         unsafe {
             self.pool.check(room_behind(self))?;
             for page in self.pages_in_use() {
-                self.check_page(page).map_err(|invariant| Corruption { invariant, address: page })?;
+                self.check_page(page).map_err(|invariant| Corruption { invariant, address: page.start() })?;
             }
             for (class, &next) in self.next.iter().enumerate().filter(|&(_, &next)| next != 0) {
-                let (page, block_bytes) = (Bag::<PAGE, QUANTUM>::page_of(next), (class + 1) * QUANTUM);
+                let (page, block_bytes) = (Page::of(next), (class + 1) * QUANTUM);
                 let is_open = self.pages_in_use().any(|used| used == page) && Self::block_bytes(page) == block_bytes;
-                let offset = next - page;
+                let offset = next - page.start();
                 let fits = offset.is_multiple_of(block_bytes)
                     && offset + block_bytes <= Classes::<PAGE, QUANTUM, CLASSES>::ROOM_BYTES;
                 if !is_open || !fits {
@@ -351,7 +351,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             self.pool.fingerprint(word);
             self.next.iter().for_each(|next| word(next.wrapping_sub(self.pool.first())));
             for page in self.pages_in_use() {
-                word(page - self.pool.first());
+                word(page.start() - self.pool.first());
                 word(Self::block_bytes(page));
                 Self::lives(page).fingerprint(word);
             }
@@ -372,8 +372,8 @@ mod tests {
 
     type Paper<'r> = ClassRegions<'r, 1024, 8, 64>;
 
-    fn page_of(block: NonNull<u8>) -> usize {
-        block.addr().get() & !1023
+    fn page_of(block: NonNull<u8>) -> Page<1024> {
+        Page::of(block.addr().get())
     }
 
     #[test]

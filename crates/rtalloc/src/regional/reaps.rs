@@ -54,7 +54,7 @@
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
 use crate::mechanism::page::ring::{self, Node};
-use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta, Quantum};
+use crate::mechanism::page::{self, Footer, Marks, Page, Pages, Pool, Quanta, Quantum};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -157,13 +157,13 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
 
     /// A page's node.
     #[inline(always)]
-    fn node(page: usize) -> usize {
+    fn node(page: Page<PAGE>) -> usize {
         Bag::<PAGE, QUANTUM>::footer(page).addr()
     }
 
     /// The marks of a page's live blocks.
     #[inline(always)]
-    const fn lives(page: usize) -> Marks<PAGE, QUANTUM> {
+    const fn lives(page: Page<PAGE>) -> Marks<PAGE, QUANTUM> {
         Marks::new(Bag::<PAGE, QUANTUM>::bookkeeping(page))
     }
 
@@ -172,9 +172,9 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     ///
     /// # Safety
     ///
-    /// As [`Policy::take`]; the caller makes the block live.
+    /// As [`Policy::take`]; `head` is the head of the class, and the caller makes the block live.
     #[inline(always)]
-    unsafe fn open(&mut self, block_bytes: usize) -> Option<usize> {
+    unsafe fn open(&mut self, head: usize, block_bytes: usize) -> Option<Page<PAGE>> {
         // SAFETY: the policy owns the page that it takes; the class has a head.
         unsafe {
             let page = self.pool.take()?;
@@ -184,7 +184,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
             footer.write(ReapFooter { node, bump: size, free: NONE, live: 0, block_bytes: size });
             Self::lives(page).begin();
             if (*footer).has_uncut() {
-                ring::insert_after(self.head(block_bytes), Self::node(page));
+                ring::insert_after(head, Self::node(page));
             }
             Some(page)
         }
@@ -196,18 +196,18 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     ///
     /// The page is in the ring, so it is not full.
     #[inline(always)]
-    unsafe fn cut_or_reuse(page: usize, block_bytes: usize) -> usize {
+    unsafe fn cut_or_reuse(page: Page<PAGE>, block_bytes: usize) -> usize {
         // SAFETY: the page is in use and not full; a free block begins with a link.
         unsafe {
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             let address = match (*footer).has_uncut() {
                 true => {
-                    let address = page.wrapping_add((*footer).bump.into());
+                    let address = page.address((*footer).bump.into());
                     (*footer).bump = (*footer).bump.wrapping_add(block_bytes as u16);
                     address
                 }
                 false => {
-                    let address = page.wrapping_add((*footer).free.into());
+                    let address = page.address((*footer).free.into());
                     (*footer).free = link(address).read();
                     address
                 }
@@ -224,7 +224,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     /// # Safety
     ///
     /// As [`Policy::check`].
-    unsafe fn pages_in_use(&self) -> impl Iterator<Item = usize> {
+    unsafe fn pages_in_use(&self) -> impl Iterator<Item = Page<PAGE>> {
         // SAFETY: pages that have been taken have footers.
         self.pool.used().filter(|&page| unsafe { (*Bag::<PAGE, QUANTUM>::footer(page)).is_in_use() })
     }
@@ -234,7 +234,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     /// # Safety
     ///
     /// As [`Policy::check`].
-    unsafe fn check_page(page: usize) -> Result<(), &'static str> {
+    unsafe fn check_page(page: Page<PAGE>) -> Result<(), &'static str> {
         // SAFETY: the page has marks and a footer; links are followed only to blocks that were cut.
         unsafe {
             let ReapFooter { bump, free, live, block_bytes, .. } = Bag::<PAGE, QUANTUM>::footer(page).read();
@@ -265,7 +265,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
                 if freed + live > bump / block_bytes {
                     return Err("a page's free list holds each free block once");
                 }
-                offset = link(page + usize::from(offset)).read();
+                offset = link(page.address(offset.into())).read();
             }
             if freed + live != bump / block_bytes {
                 return Err("a page's blocks are live or in its free list");
@@ -332,11 +332,11 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         // SAFETY: `begin` has run, and the class has a head; pages in its ring are not full.
         unsafe {
             let node = ring::next(head);
-            let page = Bag::<PAGE, QUANTUM>::page_of(node);
+            let page = Page::of(node);
             let (page, address) = match node == head {
                 true => {
-                    let page = self.open(block_bytes).ok_or(AllocError::Exhausted)?;
-                    (page, page)
+                    let page = self.open(head, block_bytes).ok_or(AllocError::Exhausted)?;
+                    (page, page.start())
                 }
                 false => (page, Self::cut_or_reuse(page, block_bytes)),
             };
@@ -426,19 +426,19 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             self.pool.check(self.heads.wrapping_add(Self::HEADS_BYTES))?;
             let mut open = 0;
             for page in self.pages_in_use() {
-                Self::check_page(page).map_err(|invariant| Corruption { invariant, address: page })?;
+                Self::check_page(page).map_err(|invariant| Corruption { invariant, address: page.start() })?;
                 open += usize::from(!(*Bag::<PAGE, QUANTUM>::footer(page)).is_full());
             }
             let is_node = |node: usize| {
                 self.pool.holds(node) && {
-                    let footer = Bag::<PAGE, QUANTUM>::footer(Bag::<PAGE, QUANTUM>::page_of(node));
+                    let footer = Bag::<PAGE, QUANTUM>::footer(Page::of(node));
                     footer.addr() == node && (*footer).is_in_use()
                 }
             };
             let mut listed = 0;
             for class in 1..=Self::CLASSES_USED {
                 listed += ring::check(self.head(class * QUANTUM), open, &is_node, &mut |node| {
-                    let footer = Bag::<PAGE, QUANTUM>::footer(Bag::<PAGE, QUANTUM>::page_of(node));
+                    let footer = Bag::<PAGE, QUANTUM>::footer(Page::of(node));
                     match usize::from((*footer).block_bytes) == class * QUANTUM && !(*footer).is_full() {
                         true => Ok(()),
                         false => {
@@ -471,11 +471,11 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             }
             for page in self.pages_in_use() {
                 let ReapFooter { bump, free, block_bytes, .. } = Bag::<PAGE, QUANTUM>::footer(page).read();
-                [page - self.pool.first(), block_bytes.into(), bump.into()].into_iter().for_each(&mut *word);
+                [page.start() - self.pool.first(), block_bytes.into(), bump.into()].into_iter().for_each(&mut *word);
                 let mut offset = free;
                 while offset != NONE {
                     word(offset.into());
-                    offset = link(page + usize::from(offset)).read();
+                    offset = link(page.address(offset.into())).read();
                 }
                 word(usize::MAX);
             }
@@ -496,8 +496,8 @@ mod tests {
 
     type Paper<'r> = Reaps<'r, 1024, 8, 64>;
 
-    fn page_of(block: NonNull<u8>) -> usize {
-        block.addr().get() & !1023
+    fn page_of(block: NonNull<u8>) -> Page<1024> {
+        Page::of(block.addr().get())
     }
 
     #[test]

@@ -44,7 +44,7 @@
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
-use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quantum};
+use crate::mechanism::page::{self, Footer, Marks, Page, Pages, Pool, Quantum};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::NoStats;
@@ -106,20 +106,20 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
 
     /// The marks where blocks begin. A mark is also set at the end of each block.
     #[inline(always)]
-    const fn begins(page: usize) -> Marks<PAGE, QUANTUM> {
+    const fn begins(page: Page<PAGE>) -> Marks<PAGE, QUANTUM> {
         Marks::new(Bag::<PAGE, QUANTUM>::bookkeeping(page))
     }
 
     /// The marks of live blocks.
     #[inline(always)]
-    const fn lives(page: usize) -> Marks<PAGE, QUANTUM> {
+    const fn lives(page: Page<PAGE>) -> Marks<PAGE, QUANTUM> {
         Marks::new(Self::begins(page).address().wrapping_add(Marks::<PAGE, QUANTUM>::BYTES))
     }
 
     /// The current page, or 0.
     #[inline(always)]
-    fn current(&self) -> usize {
-        Bag::<PAGE, QUANTUM>::page_of(self.bump)
+    fn current(&self) -> Page<PAGE> {
+        Page::of(self.bump)
     }
 
     /// Takes a page and makes it empty: `[................][footer: 0 live]`.
@@ -128,7 +128,7 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
     ///
     /// As [`Policy::take`]; the caller makes a block of it live.
     #[inline(always)]
-    unsafe fn open(&mut self) -> Option<usize> {
+    unsafe fn open(&mut self) -> Option<Page<PAGE>> {
         // SAFETY: the policy owns the page that it takes.
         unsafe {
             let page = self.pool.take()?;
@@ -145,7 +145,7 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
     ///
     /// The page has been taken before, so it has marks.
     #[inline(always)]
-    unsafe fn block_bytes(page: usize, quantum: Quantum<QUANTUM>) -> usize {
+    unsafe fn block_bytes(page: Page<PAGE>, quantum: Quantum<QUANTUM>) -> usize {
         // SAFETY: the page has marks.
         unsafe { Self::begins(page).next(quantum) }.bytes_from(quantum)
     }
@@ -155,7 +155,7 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
     /// # Safety
     ///
     /// As [`Policy::check`].
-    unsafe fn pages_in_use(&self) -> impl Iterator<Item = usize> {
+    unsafe fn pages_in_use(&self) -> impl Iterator<Item = Page<PAGE>> {
         // SAFETY: pages that have been taken have footers.
         self.pool.used().filter(|&page| unsafe { (*Bag::<PAGE, QUANTUM>::footer(page)).is_in_use() })
     }
@@ -165,7 +165,7 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
     /// # Safety
     ///
     /// As [`Policy::check`].
-    unsafe fn check_page(&self, page: usize) -> Result<(), &'static str> {
+    unsafe fn check_page(&self, page: Page<PAGE>) -> Result<(), &'static str> {
         let end = Quantum::at(Self::ROOM_BYTES);
         // SAFETY: the page has marks and a footer; every quantum is one of the page.
         unsafe {
@@ -260,11 +260,11 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
             Self::lives(page).set(Quantum::at(offset));
             let end = offset.wrapping_add(block_bytes);
             Self::begins(page).set(Quantum::at(end));
-            self.bump = page.wrapping_add(end);
+            self.bump = page.address(end);
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             (*footer).live = (*footer).live.wrapping_add(1);
         }
-        Ok(Served { address: page.wrapping_add(offset), usable_bytes: block_bytes })
+        Ok(Served { address: page.address(offset), usable_bytes: block_bytes })
     }
 
     #[inline(always)]
@@ -321,7 +321,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
                     let end = Self::begins(page).next(quantum).min(room_end);
                     let size_bytes = end.bytes_from(quantum);
                     visit(Block {
-                        address: page + quantum.offset_bytes(),
+                        address: page.address(quantum.offset_bytes()),
                         front_bytes: 0,
                         size_bytes,
                         usable_bytes: size_bytes,
@@ -338,7 +338,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
         unsafe {
             self.pool.check(room_behind(self))?;
             for page in self.pages_in_use() {
-                self.check_page(page).map_err(|invariant| Corruption { invariant, address: page })?;
+                self.check_page(page).map_err(|invariant| Corruption { invariant, address: page.start() })?;
             }
             if self.bump != Self::NOWHERE && !self.pages_in_use().any(|page| page == self.current()) {
                 return Err(Corruption { invariant: "the current page has live blocks", address: self.bump });
@@ -356,7 +356,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
                 // Blocks that were freed in a page still in use have no effect any more.
                 for quantum in Marks::<PAGE, QUANTUM>::quanta().take(Self::ROOM_BYTES / QUANTUM) {
                     if Self::lives(page).is_set(quantum) {
-                        word(page - self.pool.first() + quantum.number());
+                        word(page.start() - self.pool.first() + quantum.number());
                         word(Self::block_bytes(page, quantum));
                     }
                 }
@@ -395,8 +395,8 @@ mod tests {
         flip_every_bit::<Paper<'static>>(40 * 1024, size_of::<Policy>(), &found, use_up);
     }
 
-    fn page_of(block: NonNull<u8>) -> usize {
-        block.addr().get() & !1023
+    fn page_of(block: NonNull<u8>) -> Page<1024> {
+        Page::of(block.addr().get())
     }
 
     #[test]
@@ -451,7 +451,7 @@ mod tests {
         type Policy = SingleRegionPolicy<1024, 8>;
         let begins: *mut usize = core::ptr::with_exposed_provenance_mut(Policy::begins(page).address());
         let lives: *mut usize = core::ptr::with_exposed_provenance_mut(Policy::lives(page).address());
-        let counter: *mut usize = core::ptr::with_exposed_provenance_mut(page + 1024 - size_of::<usize>());
+        let counter: *mut usize = core::ptr::with_exposed_provenance_mut(page.address(1024 - size_of::<usize>()));
         for (place, flipped, invariant) in [
             (counter, 1, "a page's live counter counts its live blocks"),
             (lives, 0b10, "a page's live counter counts its live blocks"),

@@ -169,7 +169,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// The page whose ring node is at an address.
     #[inline(always)]
     fn page_at(address: usize) -> Page<F, PAGE, QUANTUM, SIZES> {
-        Page::at(Pool::<BitframePage, PAGE>::page_of(address))
+        Page::at(pages::Page::of(address))
     }
 
     /// Bytes of the chunk sequence that a request needs with chunks of a size: longer by the alignment if that is
@@ -405,7 +405,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
                 core::hint::cold_path();
                 self.leave(page);
                 (*page.footer()).chunk_log2 = 0;
-                self.pool.release(page.start);
+                self.pool.release(pages::Page::of(page.start));
             } else {
                 self.settle(page);
             }

@@ -12,8 +12,8 @@
 use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::bits::{first_set, floor_log2};
 use crate::mechanism::frame::Shape;
-use crate::mechanism::page::Footer;
 use crate::mechanism::page::ring::Node;
+use crate::mechanism::page::{self as pages, Footer};
 use crate::mechanism::sealed::Sealed;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
@@ -96,8 +96,8 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         );
     };
 
-    pub(super) fn at(start: usize) -> Self {
-        Page { start, shape: PhantomData }
+    pub(super) fn at(page: pages::Page<PAGE>) -> Self {
+        Page { start: page.start(), shape: PhantomData }
     }
 
     /// log2 of a chunk size.

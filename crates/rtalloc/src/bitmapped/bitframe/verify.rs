@@ -4,7 +4,7 @@ use super::page::{BitframePage, NO_CLASS, Page};
 use super::{BitframePolicy, Initialisation};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::frame::Shape;
-use crate::mechanism::page::{Footer, Pages, Pool, ring};
+use crate::mechanism::page::{self as pages, Footer, Pages, Pool, ring};
 use crate::region::room_behind;
 
 impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const SIZES: usize>
@@ -19,7 +19,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         // SAFETY: `begin` has run, so pages that were taken have footers, and pages in use have frames.
         unsafe {
             self.pool.walk(&mut |pages| match pages {
-                Pages::InUse(start) => Self::show_page(Page::at(start), visit),
+                Pages::InUse(page) => Self::show_page(Page::at(page), visit),
                 Pages::Free { .. } => {
                     if let Some(block) = pages.as_block() {
                         visit(block);
@@ -88,15 +88,15 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     ///
     /// `begin` has run.
     pub(super) unsafe fn verify(&self) -> Result<(), Corruption> {
-        let footer = |page: usize| Pool::<BitframePage, PAGE>::footer(page);
+        let footer = |page| Pool::<BitframePage, PAGE>::footer(page);
         // SAFETY: pages that have been taken have footers; links are followed only to footers of pages in use.
         unsafe {
             self.pool.check(room_behind(self).wrapping_add(Self::HEADS_BYTES))?;
             let mut with_class = 0;
-            for start in self.pool.used() {
-                if (*footer(start)).is_in_use() {
-                    Self::verify_page(Page::at(start))?;
-                    with_class += usize::from((*footer(start)).class != NO_CLASS);
+            for page in self.pool.used() {
+                if (*footer(page)).is_in_use() {
+                    Self::verify_page(Page::at(page))?;
+                    with_class += usize::from((*footer(page)).class != NO_CLASS);
                 }
             }
             let mut in_rings = 0;
@@ -104,15 +104,17 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
                 let head = self.head(class);
                 let is_node = |node: usize| {
                     self.pool.holds(node) && {
-                        let own = footer(Pool::<BitframePage, PAGE>::page_of(node));
+                        let own = footer(pages::Page::of(node));
                         own.addr() == node && (*own).is_in_use()
                     }
                 };
                 let pages = ring::check(head, with_class, &is_node, &mut |node| {
-                    let start = Pool::<BitframePage, PAGE>::page_of(node);
-                    match usize::from((*footer(start)).class) == class {
+                    let page = pages::Page::of(node);
+                    match usize::from((*footer(page)).class) == class {
                         true => Ok(()),
-                        false => Err(Corruption { invariant: "a page is in the ring of its class", address: start }),
+                        false => {
+                            Err(Corruption { invariant: "a page is in the ring of its class", address: page.start() })
+                        }
                     }
                 })?;
                 if (self.class_bits >> class & 1 != 0) != (pages > 0) {
@@ -266,7 +268,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
                 if !(*page.footer()).is_in_use() {
                     continue;
                 }
-                word(start - self.pool.first());
+                word(page.start - self.pool.first());
                 word(usize::from((*page.footer()).kind));
                 word(usize::from((*page.footer()).started));
                 for frame in F::LONGEST..F::LONGEST + usize::from((*page.footer()).started) {

@@ -19,7 +19,7 @@ fn with_memory(pages: usize, test: impl FnOnce(&mut [core::mem::MaybeUninit<u8>]
 
 /// The page that contains a block.
 fn page_of<F: Shape, const SIZES: usize>(block: NonNull<u8>) -> ThesisPage<F, SIZES> {
-    Page::at(block.addr().get() & !(BITFRAME_PAGE - 1))
+    Page::at(pages::Page::of(block.addr().get()))
 }
 
 /// 5.4: sixteen size classes of 8 to 512 bytes; 5.7: a request of 65 bytes takes two chunks of 64.

@@ -23,7 +23,7 @@ pub mod quanta;
 pub mod ring;
 
 pub use marks::{Marks, Quantum};
-pub use pool::{Footer, Pages, Pool};
+pub use pool::{Footer, Page, Pages, Pool};
 pub use quanta::{QUANTUM, Quanta};
 
 use crate::contract::{Coalescing, Contract, Cost, Mechanism};

@@ -26,11 +26,36 @@ pub trait Footer: Sealed + Sized + core::fmt::Debug + 'static {
     fn is_in_use(&self) -> bool;
 }
 
+/// A page of `PAGE` bytes, a power of two. Not any address in it: only [`of`](Self::of) makes a page from an address.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page<const PAGE: usize>(usize);
+
+impl<const PAGE: usize> Page<PAGE> {
+    /// The page that contains an address.
+    #[inline(always)]
+    pub const fn of(address: usize) -> Self {
+        Page(address & !(PAGE - 1))
+    }
+
+    /// Its first address, a multiple of `PAGE`.
+    #[inline(always)]
+    pub const fn start(self) -> usize {
+        self.0
+    }
+
+    /// The address at an offset in it.
+    #[inline(always)]
+    pub const fn address(self, offset_bytes: usize) -> usize {
+        self.0.wrapping_add(offset_bytes)
+    }
+}
+
 /// Part of a room, as [`Pool::walk`] visits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// The page at this address is in use.
-    InUse(usize),
+pub enum Pages<const PAGE: usize> {
+    /// This page is in use.
+    InUse(Page<PAGE>),
     /// Consecutive free pages.
     Free {
         /// Address of the first of them.
@@ -40,7 +65,7 @@ pub enum Pages {
     },
 }
 
-impl Pages {
+impl<const PAGE: usize> Pages<PAGE> {
     /// Free pages as one free block.
     pub fn as_block(self) -> Option<Block> {
         match self {
@@ -104,22 +129,16 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         self.room_bytes / PAGE
     }
 
-    /// The page that contains an address.
-    #[inline(always)]
-    pub const fn page_of(address: usize) -> usize {
-        address & !(PAGE - 1)
-    }
-
     /// The footer of a page.
     #[inline(always)]
-    pub fn footer(page: usize) -> *mut F {
-        core::ptr::with_exposed_provenance_mut(page.wrapping_add(PAGE - size_of::<F>()))
+    pub fn footer(page: Page<PAGE>) -> *mut F {
+        core::ptr::with_exposed_provenance_mut(page.address(PAGE - size_of::<F>()))
     }
 
     /// Address of a page's bookkeeping, of which the footer is the last part.
     #[inline(always)]
-    pub const fn bookkeeping(page: usize) -> usize {
-        page.wrapping_add(Self::BLOCK_BYTES)
+    pub const fn bookkeeping(page: Page<PAGE>) -> usize {
+        page.address(Self::BLOCK_BYTES)
     }
 
     /// Whether an address lies in a page that has been taken before, and so has a footer. One comparison.
@@ -134,11 +153,11 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     ///
     /// The address lies in no page that was ever taken, or is not a multiple of `quantum_bytes`, a power of two.
     #[inline(always)]
-    pub fn locate(&self, address: usize, quantum_bytes: usize) -> Result<(usize, usize), MisuseKind> {
+    pub fn locate(&self, address: usize, quantum_bytes: usize) -> Result<(Page<PAGE>, usize), MisuseKind> {
         if !self.holds(address) || address & (quantum_bytes - 1) != 0 {
             return Err(MisuseKind::ForeignPointer);
         }
-        Ok((Self::page_of(address), address & (PAGE - 1)))
+        Ok((Page::of(address), address & (PAGE - 1)))
     }
 
     /// Whether every page is in use.
@@ -157,9 +176,9 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     ///
     /// Constant.
     #[inline(always)]
-    pub unsafe fn take(&mut self) -> Option<usize> {
-        let page = self.returned;
-        if page != 0 {
+    pub unsafe fn take(&mut self) -> Option<Page<PAGE>> {
+        let page = Page(self.returned);
+        if page.0 != 0 {
             // SAFETY: the page is in the list of returned pages, so its first word is a link.
             self.returned = unsafe { link(page).read() };
             return Some(page);
@@ -167,7 +186,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         if self.used_bytes == self.room_bytes {
             return None;
         }
-        let page = self.first.wrapping_add(self.used_bytes);
+        let page = Page(self.first.wrapping_add(self.used_bytes));
         self.used_bytes = self.used_bytes.wrapping_add(PAGE);
         Some(page)
     }
@@ -182,13 +201,13 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     ///
     /// Constant.
     #[inline(always)]
-    pub unsafe fn release(&mut self, page: usize) {
+    pub unsafe fn release(&mut self, page: Page<PAGE>) {
         // SAFETY: the page was taken, so it has a footer; its first word belongs to the pool again.
         unsafe {
             debug_assert!(!(*Self::footer(page)).is_in_use(), "a page is given back while it is in use");
             link(page).write(self.returned);
         }
-        self.returned = page;
+        self.returned = page.0;
     }
 
     /// Visits the pages in address order: those in use one by one, free ones as runs.
@@ -196,9 +215,9 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     /// # Safety
     ///
     /// As [`take`](Self::take); every page that has been taken has a footer.
-    pub unsafe fn walk(&self, visit: &mut dyn FnMut(Pages)) {
+    pub unsafe fn walk(&self, visit: &mut dyn FnMut(Pages<PAGE>)) {
         let mut start = self.first;
-        let free = |start: usize, end: usize, visit: &mut dyn FnMut(Pages)| {
+        let free = |start: usize, end: usize, visit: &mut dyn FnMut(Pages<PAGE>)| {
             if start < end {
                 visit(Pages::Free { start, len_bytes: end - start });
             }
@@ -206,18 +225,18 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         for page in self.used() {
             // SAFETY: the page has been taken before, so it has a footer.
             if unsafe { (*Self::footer(page)).is_in_use() } {
-                free(start, page, visit);
+                free(start, page.start(), visit);
                 visit(Pages::InUse(page));
-                start = page + PAGE;
+                start = page.start() + PAGE;
             }
         }
         free(start, self.first + self.room_bytes, visit);
     }
 
     /// The pages that have been taken before, in address order.
-    pub fn used(&self) -> impl Iterator<Item = usize> + use<F, PAGE> {
+    pub fn used(&self) -> impl Iterator<Item = Page<PAGE>> + use<F, PAGE> {
         let first = self.first;
-        (0..self.used_bytes / PAGE).map(move |index| first + index * PAGE)
+        (0..self.used_bytes / PAGE).map(move |index| Page(first + index * PAGE))
     }
 
     /// Verifies that the pages lie in the room from `start`, for which the pool was planned, and that exactly the pages
@@ -239,23 +258,24 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
             return broken("pages are taken whole, in the order of their addresses", self.first);
         }
         // SAFETY: pages below `used_bytes` have footers.
-        let is_free = |page: usize| unsafe { !(*Self::footer(page)).is_in_use() };
+        let is_free = |page| unsafe { !(*Self::footer(page)).is_in_use() };
         let free = self.used().filter(|&page| is_free(page)).count();
         let mut listed = 0;
-        let mut page = self.returned;
-        while page != 0 {
-            if !self.holds(page) || Self::page_of(page) != page {
-                return broken("a free page's link leads to a page", page);
+        let mut next = self.returned;
+        while next != 0 {
+            let page = Page::of(next);
+            if !self.holds(next) || page.start() != next {
+                return broken("a free page's link leads to a page", next);
             }
             if !is_free(page) {
-                return broken("a page that can be taken is not in use", page);
+                return broken("a page that can be taken is not in use", next);
             }
             listed += 1;
             if listed > free {
-                return broken("a free page can be taken once", page);
+                return broken("a free page can be taken once", next);
             }
             // SAFETY: the page is free and has been taken before, so its first word is a link.
-            page = unsafe { link(page).read() };
+            next = unsafe { link(page).read() };
         }
         if listed != free {
             return broken("every page that is not in use can be taken", self.first);
@@ -270,11 +290,11 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     /// As [`walk`](Self::walk).
     pub unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         word(self.used_bytes);
-        let mut page = self.returned;
-        while page != 0 {
-            word(page - self.first);
+        let mut next = self.returned;
+        while next != 0 {
+            word(next - self.first);
             // SAFETY: the page is free and has been taken before, so its first word is a link.
-            page = unsafe { link(page).read() };
+            next = unsafe { link(Page::<PAGE>(next)).read() };
         }
         word(usize::MAX);
     }
@@ -282,8 +302,8 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
 
 /// The first word of a returned page.
 #[inline(always)]
-fn link(page: usize) -> *mut usize {
-    core::ptr::with_exposed_provenance_mut(page)
+fn link<const PAGE: usize>(page: Page<PAGE>) -> *mut usize {
+    core::ptr::with_exposed_provenance_mut(page.0)
 }
 
 #[cfg(test)]
@@ -315,7 +335,7 @@ mod tests {
         assert_eq!(unsafe { pool.check(pool.first()) }, Ok(()));
     }
 
-    fn mark(page: usize, is_used: bool) {
+    fn mark(page: Page<PAGE>, is_used: bool) {
         // SAFETY: the page was taken.
         unsafe { Small::footer(page).write(Used(is_used.into())) }
     }
@@ -329,12 +349,12 @@ mod tests {
                 let take = |pool: &mut Small| {
                     let page = pool.take()?;
                     mark(page, true);
-                    Some((page - first) / PAGE)
+                    Some((page.start() - first) / PAGE)
                 };
                 assert!(!pool.holds(first), "a page that was never taken has no footer");
                 assert_eq!((take(pool), take(pool), take(pool)), (Some(0), Some(1), Some(2)));
                 assert!(pool.holds(first + 3 * PAGE - 1) && !pool.holds(first + 3 * PAGE) && !pool.holds(first - 1));
-                for page in [first, first + 2 * PAGE] {
+                for page in [first, first + 2 * PAGE].map(Page) {
                     mark(page, false);
                     pool.release(page);
                 }
@@ -342,7 +362,7 @@ mod tests {
                 pool.walk(&mut |pages| seen.push(pages));
                 let expected = [
                     Pages::Free { start: first, len_bytes: PAGE },
-                    Pages::InUse(first + PAGE),
+                    Pages::InUse(Page(first + PAGE)),
                     Pages::Free { start: first + 2 * PAGE, len_bytes: 2 * PAGE },
                 ];
                 assert_eq!(seen, expected, "a page that was given back and those never taken are one run");
@@ -372,7 +392,7 @@ mod tests {
         with_pool(3, |pool| {
             // SAFETY: the pool owns the memory; footers are written as pages are taken and returned.
             unsafe {
-                let pages: Vec<usize> = (0..3).map(|_| pool.take().unwrap()).collect();
+                let pages: Vec<_> = (0..3).map(|_| pool.take().unwrap()).collect();
                 pages.iter().for_each(|&page| mark(page, false));
                 pool.release(pages[0]);
                 assert_eq!(
@@ -382,9 +402,9 @@ mod tests {
                 pool.release(pages[1]);
                 pool.release(pages[2]);
                 for (damage, invariant) in [
-                    (pages[2] + 8, "a free page's link leads to a page"),
+                    (pages[2].address(8), "a free page's link leads to a page"),
                     (8, "a free page's link leads to a page"),
-                    (pages[2], "a free page can be taken once"),
+                    (pages[2].start(), "a free page can be taken once"),
                     (0, "every page that is not in use can be taken"),
                 ] {
                     let whole = link(pages[2]).read();

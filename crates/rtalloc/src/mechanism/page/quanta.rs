@@ -11,7 +11,7 @@
 
 use crate::contract::Block;
 use crate::mechanism::page::marks::{Marks, Quantum};
-use crate::mechanism::page::pool::{Footer, Pool};
+use crate::mechanism::page::pool::{Footer, Page, Pool};
 use crate::mechanism::size_class::Class;
 use core::marker::PhantomData;
 
@@ -83,14 +83,14 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
     ///
     /// The marks are the page's, initialised.
     pub unsafe fn walk_page(
-        page: usize,
+        page: Page<PAGE>,
         block_bytes: usize,
         cut_bytes: usize,
         live: Marks<PAGE, QUANTUM>,
         visit: &mut dyn FnMut(Block),
     ) {
         let block = |offset, size_bytes, free| {
-            let address = page + offset;
+            let address = page.address(offset);
             Block { address, front_bytes: 0, size_bytes, usable_bytes: size_bytes, free }
         };
         let block_bytes = if block_bytes == 0 { Self::ROOM_BYTES } else { block_bytes };
@@ -146,7 +146,7 @@ mod tests {
             // SAFETY: the marks are initialised.
             unsafe {
                 Ours::walk_page(
-                    1024,
+                    Page::of(1024),
                     block_bytes,
                     cut_bytes,
                     Marks::new(marks.as_ptr().expose_provenance()),
