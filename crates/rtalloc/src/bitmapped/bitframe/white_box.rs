@@ -81,7 +81,7 @@ fn blocks_mark_their_chunks_and_move_their_frame() {
             assert_eq!(heap.allocate_bytes(24, 1), Ok(three));
             heap.deallocate(three);
             heap.deallocate(two);
-            assert_eq!((*page.footer()).chunk_log2, 0, "an empty page is given back");
+            assert_eq!((*page.footer()).chunk_log2, 0, "an empty page is returned");
         }
         assert_eq!(heap.check(), Ok(()));
     });

@@ -204,7 +204,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     pub unsafe fn release(&mut self, page: Page<PAGE>) {
         // SAFETY: the page was taken, so it has a footer; its first word belongs to the pool again.
         unsafe {
-            debug_assert!(!(*Self::footer(page)).is_in_use(), "a page is given back while it is in use");
+            debug_assert!(!(*Self::footer(page)).is_in_use(), "a page is returned while it is in use");
             link(page).write(self.returned);
         }
         self.returned = page.0;
@@ -365,7 +365,7 @@ mod tests {
                     Pages::InUse(Page(first + PAGE)),
                     Pages::Free { start: first + 2 * PAGE, len_bytes: 2 * PAGE },
                 ];
-                assert_eq!(seen, expected, "a page that was given back and those never taken are one run");
+                assert_eq!(seen, expected, "a returned page and those never taken are one run");
                 assert_eq!((take(pool), take(pool), take(pool)), (Some(2), Some(0), Some(3)));
                 assert!(pool.is_exhausted());
                 assert_eq!(take(pool), None);
