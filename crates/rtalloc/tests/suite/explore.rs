@@ -22,7 +22,8 @@ use rtalloc::contract::{AllocError, Block, Coalescing};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr::NonNull;
 
-/// The tiny heap has room for this many granules where `explored.txt` has no other number, and for at least this many of the smallest blocks.
+/// The tiny heap has room for this many granules where `explored.txt` has no other number, and for at least this many
+/// of the smallest blocks.
 pub const GRANULES: usize = 10;
 const SMALLEST_BLOCKS: usize = 9;
 /// The same where nothing coalesces: the free list can hold the blocks in any order, in any sizes.
