@@ -175,7 +175,7 @@ pub trait Order: Sealed + Copy + core::fmt::Debug + 'static {
     const ASCENDS: bool = false;
 
     /// The node after which `block` belongs in the list at `head`. `place` is the former predecessor of a block that
-    /// was coalesced into `block`, or [`NO_PLACE`].
+    /// was coalesced into `block`, or the constant `NO_PLACE`.
     ///
     /// # Safety
     ///
