@@ -16,7 +16,7 @@ pub use never_returns::{Ambiguous, NeverReturns};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The control flow of entry points and of everything they call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     /// Instructions by address.
     nodes: BTreeMap<u64, Node>,

@@ -1,6 +1,8 @@
 //! Compares the counter with known counts, with an independent witness, and with the results of the originals.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[path = "counter/examined.rs"]
+mod examined;
 #[path = "counter/fixtures.rs"]
 mod fixtures;
 #[path = "counter/subjects.rs"]

@@ -107,12 +107,19 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    /// Adds a function to the graph.
+    /// Adds a function to the graph. Its code is not decoded if only whether it may return is asked, and known: another
+    /// panic function leads to much the same code.
     fn function(&mut self, address: u64) {
-        self.graph.functions.entry(address).or_insert_with(|| {
+        if self.graph.functions.contains_key(&address) {
+            return;
+        }
+        // Escapes are a property of the code, of which this is no more than a summary.
+        let suffices = !self.leaves_out && !self.finds_escapes;
+        let known = suffices.then(|| self.examined().get(false, address)).flatten();
+        if known.is_none() {
             self.waiting.push(address);
-            false
-        });
+        }
+        self.graph.functions.insert(address, known.unwrap_or(false));
     }
 
     fn decode_reached(&mut self) {
@@ -268,8 +275,7 @@ impl<'a> Explorer<'a> {
     /// Whether the code of a function may return, ignoring the user's statement and the names of the image's functions.
     /// So it depends on the image alone, and on whether escapes are found.
     fn code_may_return(&self, function: u64) -> bool {
-        let examined = self.image.examined().unwrap_or(&self.examined);
-        if let Some(known) = examined.get(self.finds_escapes, function) {
+        if let Some(known) = self.examined().get(self.finds_escapes, function) {
             return known;
         }
         let mut explorer = Explorer {
@@ -280,8 +286,12 @@ impl<'a> Explorer<'a> {
         explorer.function(function);
         explorer.follow();
         let returns = explorer.graph.functions[&function];
-        examined.add(self.finds_escapes, explorer.graph.functions);
+        self.examined().add(self.finds_escapes, explorer.graph.functions);
         returns
+    }
+
+    fn examined(&self) -> &Examined {
+        self.image.examined().unwrap_or(&self.examined)
     }
 
     /// Finds functions that return in the code reached so far; the code after their calls is then reached.
