@@ -3,7 +3,7 @@
 # entry point add up to the same totals.
 #
 # needs: an x86-64 Linux machine; valgrind (Debian's package is installed with apt-get if run as root)
-# takes: a minute after the build
+# takes: two minutes after the build
 #
 # The program under valgrind, crates/rtalloc-lab/examples/count.rs, replays the operations twice: with the counting copy
 # of the code, and with the original code, which callgrind attributes. Both totals must be equal. So must the counter's
