@@ -34,7 +34,7 @@ fn the_message_of_a_loop_asks_for_its_iterations() {
     for level in ["-O0", "-O1", "-O2", "-Os"] {
         for function in ["bisected", "paired", "twice", "searched"] {
             let library =
-                Library::compiled("cc", &[level], "iterations.c", include_str!("fixtures/iterations.c"), function);
+                Library::compiled("cc", &[level], "iterations.c", include_str!("fixtures/iterations.c"), &[function]);
             let entry = library.entry(0);
             let bound = answered(&library, entry);
             let inputs: Vec<Input> =

@@ -89,12 +89,15 @@ impl Library {
         Self::load(path, directory)
     }
 
-    /// Builds a library of a C file with a compiler and options. The function is exported as `entry_0`.
-    pub fn compiled(compiler: &str, options: &[&str], file: &str, text: &str, function: &str) -> Self {
+    /// Builds a library of a C file with a compiler and options. The functions are exported as `entry_0` and so on.
+    pub fn compiled(compiler: &str, options: &[&str], file: &str, text: &str, functions: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let source = directory.path().join(file);
-        let alias = format!("extern __typeof__({function}) entry_0 __attribute__((alias(\"{function}\")));\n");
-        std::fs::write(&source, format!("{text}{alias}")).expect("written");
+        let alias = |(part, function): (usize, &&str)| {
+            format!("extern __typeof__({function}) entry_{part} __attribute__((alias(\"{function}\")));\n")
+        };
+        let aliases: String = functions.iter().enumerate().map(alias).collect();
+        std::fs::write(&source, format!("{text}{aliases}")).expect("written");
         let path = directory.path().join("library.so");
         compile_by(compiler, &[&["-shared", "-fPIC", "-g", "-Wl,-z,now"], options].concat(), &[source], &path);
         Self::load(path, directory)
