@@ -49,6 +49,7 @@ use crate::second_decoder::{Flow, Reader, Target};
 use code::Code;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a certificate proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -295,7 +296,7 @@ fn check_names(proof: &Proof, image: &dyn Image) -> Result<(), Rejection> {
 }
 
 /// Checks, on a graph explored anew, that no instruction that is counted or left out has an obstacle.
-fn check_against_graph(proof: &Proof, image: &dyn Image, code: &Code<'_>) -> Result<Graph, Rejection> {
+fn check_against_graph(proof: &Proof, image: &dyn Image, code: &Code<'_>) -> Result<Arc<Graph>, Rejection> {
     let stated = || proof.never_returning.iter().filter(|end| !NeverReturns::knows(&end.name));
     let never = NeverReturns {
         functions: stated().filter_map(|end| Some(end.address?.0)).collect(),

@@ -19,6 +19,7 @@ use pathbound::{Graph, Process};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
+use std::sync::Arc;
 use tier::Tiers;
 
 /// The type of all functions in these tests.
@@ -33,7 +34,7 @@ struct Copied {
     process: Process,
     entries: Vec<u64>,
     record: Record,
-    graph: Graph,
+    graph: Arc<Graph>,
     counter: Counter,
 }
 

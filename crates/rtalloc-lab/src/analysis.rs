@@ -6,6 +6,7 @@
 pub mod loop_bounds;
 
 use crate::observe::{Limits, Operation};
+use loop_bounds::Marked;
 use pathbound::bound::BoundableLoop;
 use pathbound::certificate::Certificate;
 use pathbound::facts::{LoopFact, Place};
@@ -19,7 +20,7 @@ use std::collections::{BTreeMap, HashSet};
 /// This program, as a process and as the file it was started from.
 #[derive(Debug)]
 pub struct Analysis {
-    process: Process,
+    process: &'static Process,
     /// The function of the library that reports misuse.
     reports: NeverReturns,
 }
@@ -58,7 +59,7 @@ impl Analysis {
     /// [`ImageError`]: the file is gone, or cannot be analysed; or several of its functions have the name of the one
     /// that reports misuse.
     pub fn of_this_program() -> Result<Self, ImageError> {
-        let process = Process::current()?;
+        let process = Process::shared()?;
         let unsuitable = |reason| ImageError::Unsuitable { path: "this program".into(), reason };
         let Some((file, _)) = process.executable() else {
             return Err(unsuitable("cannot be analysed: its file can no longer be read; start it again".into()));
@@ -79,8 +80,8 @@ impl Analysis {
 
     /// The process.
     #[must_use]
-    pub fn process(&self) -> &Process {
-        &self.process
+    pub fn process(&self) -> &'static Process {
+        self.process
     }
 
     /// The file.
@@ -134,8 +135,8 @@ impl Analysis {
     /// The bounds of a subject in a heap of any size, from the loop bounds in the library's source.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        Operation::ALL.map(|operation| match loop_bounds::entry_bounds(self, subject, operation) {
-            Ok(Some(bounds)) => bounds.in_largest,
+        Operation::ALL.map(|operation| match Marked::new(self, subject, operation) {
+            Ok(Some(marked)) => marked.in_largest().ok().flatten(),
             _ => self.without_loops(subject, operation),
         })
     }
@@ -143,8 +144,8 @@ impl Analysis {
     /// The same of an operation in a heap of 16 MiB.
     #[must_use]
     pub fn limit_in_heap(&self, subject: &Subject, operation: Operation) -> Option<u64> {
-        match loop_bounds::entry_bounds(self, subject, operation) {
-            Ok(Some(bounds)) => bounds.bound.map(|bound| bound.instructions),
+        match Marked::new(self, subject, operation) {
+            Ok(Some(marked)) => marked.bound().ok().flatten().map(|bound| bound.instructions),
             _ => self.without_loops(subject, operation),
         }
     }

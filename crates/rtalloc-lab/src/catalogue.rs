@@ -1,6 +1,7 @@
 //! The summary of a subject in the catalogue: its contract, its note, and the proved bounds of its code.
 
-use crate::analysis::{Analysis, loop_bounds, proved};
+use crate::analysis::loop_bounds::Marked;
+use crate::analysis::{Analysis, proved};
 use crate::observe;
 use crate::probe::reads::{counted_read, read_instructions};
 use crate::result::catalogue::{Blocks, Control, Operation, Summary};
@@ -40,11 +41,10 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
     };
     let operations = observe::Operation::ALL.map(|operation| {
         let entry = analysis.entry(subject, operation);
-        let (bound, formula) = match loop_bounds::entry_bounds(analysis, subject, operation) {
-            Ok(Some(bounds)) => (bounds.bound, bounds.formula),
-            // Loops without a marker in the source: the reason comes from trying to bound them.
-            _ => (None, None),
-        };
+        let marked = Marked::new(analysis, subject, operation).ok().flatten();
+        // Loops without a marker in the source: the reason comes from trying to bound them.
+        let both = |marked: &Marked<'_>| Some((marked.bound().ok()?, marked.formula().ok()?));
+        let (bound, formula) = marked.as_ref().and_then(both).unwrap_or((None, None));
         let bound = match (bound, &formula) {
             (Some(bound), _) => Ok(bound.instructions),
             (None, Some(_)) => Err(None),

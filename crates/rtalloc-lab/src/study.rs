@@ -7,7 +7,8 @@
 mod evidence;
 mod processes;
 
-use crate::analysis::{self, Analysis, Unbounded, loop_bounds, proved_as_fits};
+use crate::analysis::loop_bounds::Marked;
+use crate::analysis::{self, Analysis, Unbounded, proved_as_fits};
 use crate::observe::{Operation, search};
 use crate::probe::CountError;
 use crate::replay::isolate::Progress;
@@ -101,12 +102,12 @@ pub fn study(
                 // A user's facts about loops take the place of the source's.
                 if facts.loops.is_empty()
                     && facts.conflicts.is_empty()
-                    && let Some(bounds) = loop_bounds::entry_bounds(analysis, subject, *operation)?
+                    && let Some(marked) = Marked::new(analysis, subject, *operation)?
                 {
-                    if let Some(formula) = bounds.formula {
-                        formulas.insert((number, *operation), (formula, bounds.in_largest));
+                    if let Some(formula) = marked.formula()? {
+                        formulas.insert((number, *operation), (formula, marked.in_largest()?));
                     }
-                    if let Some(bound) = bounds.bound {
+                    if let Some(bound) = marked.bound()? {
                         return Ok(bound);
                     }
                 }

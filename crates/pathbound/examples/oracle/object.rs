@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most queries for code while exploring a function. A function that needs more, some ten thousand instructions
 /// with everything it calls, is not tried.
@@ -44,12 +45,12 @@ pub enum Verdict {
     Bounded {
         most: u64,
         fewest: u64,
-        graph: Rc<Graph>,
+        graph: Arc<Graph>,
     },
     /// Its loops need facts.
     Looping {
         loops: Rc<Vec<BoundableLoop>>,
-        graph: Rc<Graph>,
+        graph: Arc<Graph>,
     },
     /// The analysis contradicts itself.
     Defect(String),
@@ -98,7 +99,7 @@ impl Object {
             return Verdict::NotTried;
         }
         let graph = match graph {
-            Ok(graph) => Rc::new(graph),
+            Ok(graph) => graph,
             Err(error) => return Verdict::Defect(format!("no graph: {error}")),
         };
         match bound(&self.image, &graph, entry, &Facts::default()) {

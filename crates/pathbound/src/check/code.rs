@@ -182,7 +182,8 @@ impl<'a> Code<'a> {
 /// Whether a function of the image never returns by its code, and by the names of functions in other files.
 pub(super) fn never_returns(reader: &Reader<'_>, function: Address) -> bool {
     let by_name = |_: Address, target: &Target| matches!(target, Target::External(name) if NeverReturns::knows(name));
-    !Code::reached(reader, function, &by_name).returns(function)
+    let find = || !Code::reached(reader, function, &by_name).returns(function);
+    reader.image.examined().map_or_else(find, |examined| examined.never_returns(function.0, find))
 }
 
 /// Checks that the loops of a proof are those of the code, each listed once, with its place outside inner loops.

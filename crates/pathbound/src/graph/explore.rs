@@ -17,15 +17,16 @@ use crate::second_decoder::Reader;
 use iced_x86::InstructionInfoFactory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 impl Graph {
-    /// Follows all code from the entries.
+    /// Follows all code from the entries. An image that keeps [`Examined`] is explored once for the same question.
     ///
     /// # Errors
     ///
     /// [`GraphError::NoCode`] if an entry is not the address of code.
-    pub fn explore(image: &dyn Image, entries: &[u64], never: &NeverReturns) -> Result<Self, GraphError> {
-        Self::explored(image, entries, never, true)
+    pub fn explore(image: &dyn Image, entries: &[u64], never: &NeverReturns) -> Result<Arc<Self>, GraphError> {
+        Self::kept(image, entries, never, true)
     }
 
     /// Like [`explore`](Self::explore), but for a [counter](crate::counter::Counter) instead of a bound: functions that
@@ -35,8 +36,26 @@ impl Graph {
     /// # Errors
     ///
     /// As `explore`.
-    pub fn explore_to_count(image: &dyn Image, entries: &[u64], never: &NeverReturns) -> Result<Self, GraphError> {
-        Self::explored(image, entries, never, false)
+    pub fn explore_to_count(image: &dyn Image, entries: &[u64], never: &NeverReturns) -> Result<Arc<Self>, GraphError> {
+        Self::kept(image, entries, never, false)
+    }
+
+    /// The graph that the image keeps, or a new one.
+    fn kept(
+        image: &dyn Image,
+        entries: &[u64],
+        never: &NeverReturns,
+        finds_escapes: bool,
+    ) -> Result<Arc<Self>, GraphError> {
+        let explored = || Self::explored(image, entries, never, finds_escapes).map(Arc::new);
+        let Some(examined) = image.examined() else { return explored() };
+        let question = (finds_escapes, entries.to_vec(), never.clone());
+        if let Some(graph) = examined.graph(&question) {
+            return Ok(graph);
+        }
+        let graph = explored()?;
+        examined.add_graph(question, Arc::clone(&graph));
+        Ok(graph)
     }
 
     fn explored(

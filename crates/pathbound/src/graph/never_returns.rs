@@ -15,7 +15,7 @@ use crate::image::{Image, Symbol};
 use std::collections::BTreeSet;
 
 /// The functions of the user's statement; the built-in names are always known.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NeverReturns {
     /// Functions of the image.
     pub functions: BTreeSet<u64>,

@@ -68,6 +68,20 @@ impl Process {
         Ok(Self { mappings, objects, examined: Examined::default() })
     }
 
+    /// The process as it was at the first call, for a program that unloads nothing until it ends. All users share what
+    /// explorations find, and so do children that are forked afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`current`](Self::current).
+    pub fn shared() -> Result<&'static Self, ImageError> {
+        static SHARED: OnceLock<Process> = OnceLock::new();
+        match SHARED.get() {
+            Some(process) => Ok(process),
+            None => Self::current().map(|process| SHARED.get_or_init(|| process)),
+        }
+    }
+
     /// The file that an address comes from, and the address in it.
     #[must_use]
     pub fn in_file(&self, address: u64) -> Option<(&Path, u64)> {

@@ -5,6 +5,7 @@ use pathbound::graph::NeverReturns;
 use pathbound::image::{Pointer, Source, Symbol};
 use pathbound::{Graph, Image};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The first address of programs.
 const START: u64 = 0x40_1000;
@@ -109,7 +110,7 @@ impl Program {
         self.addresses.binary_search(&address).expect("an instruction's address")
     }
 
-    pub fn graph(&self, entry: usize) -> Graph {
+    pub fn graph(&self, entry: usize) -> Arc<Graph> {
         Graph::explore(self, &[self.at(entry)], &NeverReturns::default()).expect("there is code")
     }
 

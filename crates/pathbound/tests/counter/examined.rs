@@ -1,4 +1,5 @@
-//! Explorations of one image share what they find out about its functions, and find the same as those that do not.
+//! Explorations of one image share what they find out about its functions, and its graphs; they find the same as those
+//! that do not.
 
 use crate::{Function, address, subjects};
 use pathbound::graph::NeverReturns;
@@ -57,5 +58,11 @@ fn explorations_that_share_what_they_examined_find_the_same() {
         let (shared, alone) = (explored(&process), explored(&Forgetful(&process)));
         assert!(shared.nodes().count() > 100, "it reaches no panic");
         assert_eq!(shared, alone);
+        assert_eq!(explored(&process), alone, "the kept graph");
     }
+    // A kept graph is not that of other entries.
+    let entries = functions.map(address);
+    let explored =
+        |image: &dyn Image| Graph::explore_to_count(image, &entries, &NeverReturns::default()).expect("code");
+    assert_eq!(explored(&process), explored(&Forgetful(&process)));
 }

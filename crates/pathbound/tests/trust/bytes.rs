@@ -6,6 +6,7 @@ use pathbound::arch::x86_64;
 use pathbound::check::{check_proof, second_opinion};
 use pathbound::graph::{NeverReturns, Obstacle};
 use pathbound::{Bound, Certificate, Decline, ElfFile, Facts, Graph, Image, bound, check};
+use std::sync::Arc;
 
 /// Functions without loops, whose bounds need no facts.
 const FUNCTIONS: &[&str] =
@@ -49,7 +50,7 @@ fn every_changed_bit_is_detected_and_longer_paths_are_rejected() {
 struct Original {
     library: Library,
     content: Vec<u8>,
-    graph: Graph,
+    graph: Arc<Graph>,
     certificate: Certificate,
     directory: tempfile::TempDir,
 }

@@ -143,17 +143,6 @@ fn most_iterations(bound: LoopBound, subject: &Subject, heap_bytes: usize) -> Op
     }
 }
 
-/// The bounds of an entry point whose loops are all marked.
-#[derive(Debug)]
-pub struct EntryBounds {
-    /// The bound in a heap of [`HEAP_BYTES`]; `None` where there is a loop over free blocks or pages.
-    pub bound: Option<Bound>,
-    /// The bound in the largest heap.
-    pub in_largest: Option<u64>,
-    /// The bound as a function of the iteration counts, if it is linear in each.
-    pub formula: Option<Formula>,
-}
-
 /// A loop of the machine code and its bound from the source.
 #[derive(Debug)]
 struct Known {
@@ -162,70 +151,112 @@ struct Known {
     bound: LoopBound,
 }
 
-/// Bounds an entry point by the loop bounds of the source. `None` if it has no loops, or one without a marker.
-///
-/// # Errors
-///
-/// [`Unbounded`]: the reason, other than loops.
-pub fn entry_bounds(
-    analysis: &Analysis,
-    subject: &Subject,
-    operation: Operation,
-) -> Result<Option<EntryBounds>, Unbounded> {
-    let file = analysis.file();
-    let entry = analysis.entry(subject, operation);
-    let graph = Graph::explore(file, &[entry], analysis.calls_without_report())?;
-    let Some(known) = known(file, &pathbound::loops(file, &graph, entry)?) else { return Ok(None) };
-    if known.is_empty() {
-        return Ok(None);
+impl Known {
+    /// The fact that each time the loop is entered, it has at most this many iterations.
+    fn at_most(&self, iterations: u64) -> LoopFact {
+        LoopFact { place: self.fact.place.clone(), at_most: iterations + u64::from(self.once_more) }
     }
-    let bound = |iterations: &dyn Fn(LoopBound) -> u64| {
-        let fact = |known: &Known| LoopFact {
-            place: known.fact.place.clone(),
-            at_most: iterations(known.bound) + u64::from(known.once_more),
-        };
-        let facts = Facts { loops: known.iter().map(fact).collect(), ..Facts::default() };
-        proved(file, entry, &facts, analysis.calls_without_report())
-    };
-    let in_heap = |bytes: usize| {
-        let most = |bound| most_iterations(bound, subject, bytes);
-        let all: Option<Vec<u64>> = known.iter().map(|known| most(known.bound)).collect();
-        all.map(|_| bound(&|loop_bound| most(loop_bound).unwrap_or(0))).transpose()
-    };
-    let at_once = || {
-        let fact = |known: &Known| {
-            let iterations = most_iterations(known.bound, subject, HEAP_BYTES)?;
-            Some(LoopFact { place: known.fact.place.clone(), at_most: iterations + u64::from(known.once_more) })
-        };
+}
+
+/// An entry point whose loops are all marked.
+#[derive(Debug)]
+pub struct Marked<'a> {
+    analysis: &'a Analysis,
+    subject: &'a Subject,
+    entry: u64,
+    known: Vec<Known>,
+}
+
+impl<'a> Marked<'a> {
+    /// `None` if the entry point has no loops, or one without a marker.
+    ///
+    /// # Errors
+    ///
+    /// [`Unbounded`]: the reason, other than loops.
+    pub fn new(analysis: &'a Analysis, subject: &'a Subject, operation: Operation) -> Result<Option<Self>, Unbounded> {
+        let file = analysis.file();
+        let entry = analysis.entry(subject, operation);
+        let graph = Graph::explore(file, &[entry], analysis.calls_without_report())?;
+        let known = known(file, &pathbound::loops(file, &graph, entry)?).filter(|known| !known.is_empty());
+        Ok(known.map(|known| Self { analysis, subject, entry, known }))
+    }
+
+    /// The bound in a heap of [`HEAP_BYTES`]; `None` where there is a loop over free blocks or pages.
+    ///
+    /// # Errors
+    ///
+    /// [`Unbounded`]: the reason, other than loops.
+    pub fn bound(&self) -> Result<Option<Bound>, Unbounded> {
+        self.in_heap(HEAP_BYTES)
+    }
+
+    /// The same in the largest heap, in instructions.
+    ///
+    /// # Errors
+    ///
+    /// As [`bound`](Self::bound).
+    pub fn in_largest(&self) -> Result<Option<u64>, Unbounded> {
+        match self.in_heap(LARGEST_HEAP_BYTES) {
+            Ok(bound) => Ok(bound.map(|bound| bound.instructions)),
+            // The iteration counts exceed the witness's range; the sum gives the same bound.
+            Err(Unbounded::Declined(Decline::Disagreement(_))) => {
+                let kinds = self.kinds();
+                Ok(self.linear()?.and_then(|formula| {
+                    let mut terms = kinds.iter().filter(|kind| !is_fixed(**kind)).zip(&formula.terms);
+                    terms.try_fold(formula.base, |sum, (kind, term)| {
+                        Some(sum + term.instructions * most_iterations(*kind, self.subject, LARGEST_HEAP_BYTES)?)
+                    })
+                }))
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The bound as a function of the iteration counts, if it is linear in each.
+    ///
+    /// # Errors
+    ///
+    /// As [`bound`](Self::bound).
+    pub fn formula(&self) -> Result<Option<Formula>, Unbounded> {
+        Ok(self.linear()?.map(|formula| Formula { at_once: self.at_once(), ..formula }))
+    }
+
+    fn linear(&self) -> Result<Option<Formula>, Unbounded> {
+        formula(self.subject, &self.kinds(), &|iterations| Ok(self.with(iterations)?.instructions))
+    }
+
+    fn kinds(&self) -> BTreeSet<LoopBound> {
+        self.known.iter().map(|known| known.bound).collect()
+    }
+
+    fn in_heap(&self, bytes: usize) -> Result<Option<Bound>, Unbounded> {
+        let most = |bound| most_iterations(bound, self.subject, bytes);
+        let all: Option<Vec<u64>> = self.known.iter().map(|known| most(known.bound)).collect();
+        all.map(|_| self.with(&|bound| most(bound).unwrap_or(0))).transpose()
+    }
+
+    /// The bound with the given iterations of each loop.
+    fn with(&self, iterations: &dyn Fn(LoopBound) -> u64) -> Result<Bound, Unbounded> {
+        let loops = self.known.iter().map(|known| known.at_most(iterations(known.bound))).collect();
+        let facts = Facts { loops, ..Facts::default() };
+        proved(self.analysis.file(), self.entry, &facts, self.analysis.calls_without_report())
+    }
+
+    /// The bound of calls that do no rare work.
+    fn at_once(&self) -> Option<u64> {
         let never = |known: &Known| Conflict { first: known.fact.place.clone(), second: known.fact.place.clone() };
-        let rare: Vec<Conflict> = known.iter().filter(|known| is_rare(known.bound)).map(never).collect();
-        let loops: Vec<LoopFact> = known.iter().map(fact).collect::<Option<_>>()?;
+        let rare: Vec<Conflict> = self.known.iter().filter(|known| is_rare(known.bound)).map(never).collect();
+        let in_heap = |known: &Known| Some(known.at_most(most_iterations(known.bound, self.subject, HEAP_BYTES)?));
+        let loops: Vec<LoopFact> = self.known.iter().map(in_heap).collect::<Option<_>>()?;
         if rare.is_empty() {
             return None;
         }
         let facts = Facts { loops, conflicts: rare };
+        let never = self.analysis.calls_without_report();
         // A loop within one that is never entered is not a loop any more.
-        let bound = proved_as_fits(file, entry, &facts, analysis.calls_without_report(), &mut HashSet::new());
+        let bound = proved_as_fits(self.analysis.file(), self.entry, &facts, never, &mut HashSet::new());
         bound.ok().map(|bound| bound.instructions)
-    };
-    let kinds: BTreeSet<LoopBound> = known.iter().map(|known| known.bound).collect();
-    let formula = formula(subject, &kinds, &|iterations| Ok(bound(iterations)?.instructions))?;
-    let in_largest = match in_heap(LARGEST_HEAP_BYTES) {
-        Ok(bound) => bound.map(|bound| bound.instructions),
-        // The iteration counts exceed the witness's range; the sum gives the same bound.
-        Err(Unbounded::Declined(Decline::Disagreement(_))) => formula.as_ref().and_then(|formula| {
-            let mut terms = kinds.iter().filter(|kind| !is_fixed(**kind)).zip(&formula.terms);
-            terms.try_fold(formula.base, |sum, (kind, term)| {
-                Some(sum + term.instructions * most_iterations(*kind, subject, LARGEST_HEAP_BYTES)?)
-            })
-        }),
-        Err(why) => return Err(why),
-    };
-    Ok(Some(EntryBounds {
-        bound: in_heap(HEAP_BYTES)?,
-        in_largest,
-        formula: formula.map(|formula| Formula { at_once: at_once(), ..formula }),
-    }))
+    }
 }
 
 /// Bounds an entry point of a heap with moving objects, by the size class of the object.
@@ -288,13 +319,8 @@ impl<'a> ByClass<'a> {
             LoopBound::PageGranules { per_iteration } => Some(block_bytes / granule / per_iteration),
             _ => most_iterations(bound, self.subject, HEAP_BYTES),
         };
-        let fact = |known: &Known| {
-            Some(LoopFact {
-                place: known.fact.place.clone(),
-                at_most: iterations(known.bound)? + u64::from(known.once_more),
-            })
-        };
-        let loops: Option<Vec<LoopFact>> = self.known.iter().map(fact).collect();
+        let loops: Option<Vec<LoopFact>> =
+            self.known.iter().map(|known| Some(known.at_most(iterations(known.bound)?))).collect();
         let never = |address| Conflict { first: Place::Address(address), second: Place::Address(address) };
         let facts = Facts { loops: loops?, conflicts: avoided.map(never).into_iter().collect() };
         let bound = proved(self.analysis.file(), self.entry, &facts, self.analysis.calls_without_report());
@@ -403,7 +429,7 @@ mod tests {
     fn formula(name: &str, operation: Operation) -> Option<Formula> {
         let analysis = Analysis::of_this_program().expect("this program");
         let subject = rtalloc_subjects::select(&[name]).expect("a subject")[0];
-        entry_bounds(&analysis, subject, operation).ok()??.formula
+        Marked::new(&analysis, subject, operation).ok()??.formula().ok()?
     }
 
     /// The same search in both orders of the list.
@@ -430,10 +456,8 @@ mod tests {
             let costs = costs::of_subject(analysis.process(), subject, &[64 << 10, 1 << 20]);
             for measured in costs.operations {
                 let operation = Operation::ALL.into_iter().find(|one| one.name() == measured.operation).expect("known");
-                let Ok(Some(EntryBounds { formula: Some(formula), .. })) = entry_bounds(&analysis, subject, operation)
-                else {
-                    continue;
-                };
+                let Ok(Some(marked)) = Marked::new(&analysis, subject, operation) else { continue };
+                let Ok(Some(formula)) = marked.formula() else { continue };
                 for point in measured.points {
                     let most = |bound| most_iterations(bound, subject, point.heap_bytes as usize);
                     let iterations = |term: &Term| match term.unit.as_str() {

@@ -58,6 +58,9 @@ pub trait Tasks {
     /// All tasks, in the order in which [`kept`] returns their results.
     fn tasks(&self) -> Vec<Task>;
 
+    /// Prepares what many tasks need, before their processes are forked.
+    fn prepare(&self) {}
+
     /// Performs the task with this number, in a process of its own. An allocator's failure is a result.
     fn perform(&self, number: usize, board: &Board) -> Value;
 
@@ -124,6 +127,11 @@ pub fn perform(
         }
     }
     let total = open.iter().map(|(_, _, task)| task.seconds).sum();
+    for experiment in experiments {
+        if open.iter().any(|(of, _, _)| of.name() == experiment.name()) {
+            experiment.prepare();
+        }
+    }
     let mut done = 0;
     progress(Progress { done, total, last: "" });
     let (timed, counted): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, _, task)| task.timed);

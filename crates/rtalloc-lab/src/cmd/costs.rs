@@ -64,9 +64,9 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut files = Files::new();
     let plot = files.file("--plot", arguments.plot.as_deref())?;
     let json = files.output("--json", arguments.json.as_deref())?;
-    let process = Process::current()?;
+    let process = Process::shared()?;
     let bar = Bar::new();
-    let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
+    let costs = costs::measure(process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
     bar.clear();
     if let Some(plot) = plot {
         plot.write(&present::costs::svg(&costs)?.context("--plot: nothing was measured")?)?;

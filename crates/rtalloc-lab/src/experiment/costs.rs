@@ -98,8 +98,8 @@ pub fn costliest(
     if let [] | [_] = scenarios {
         return Ok(scenarios.first().copied());
     }
-    let process = Process::current().map_err(CountError::Image)?;
-    let counted = Counted::new(&process, subject, &[], Record::Count)?;
+    let process = Process::shared().map_err(CountError::Image)?;
+    let counted = Counted::new(process, subject, &[], Record::Count)?;
     let mut stage = Stage::with_room(subject, &Count, heap_bytes)?;
     let mut most: Option<(u64, &'static Scenario)> = None;
     let mut refused = None;
@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn every_allocator_costs_what_its_contract_states() {
-        let process = Process::current().expect("this process");
+        let process = Process::shared().expect("this process");
         let mut failures = Vec::new();
         let ours = rtalloc_subjects::all().iter().filter(|subject| subject.view.is_some());
         for subject in ours.filter(|subject| subject.about.in_dozen || is_full()) {
-            let costs = of_subject(&process, subject, &FEW);
+            let costs = of_subject(process, subject, &FEW);
             failures.extend(costs.troubles.iter().map(|trouble| format!("{}: {trouble}", subject.name)));
             for operation in costs.operations {
                 // A bitmap buddy gains one level per factor of 64 in memory, so there may be none between these sizes.

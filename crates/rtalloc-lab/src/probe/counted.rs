@@ -10,6 +10,7 @@ use pathbound::counter::{Counter, CounterError, Record};
 use pathbound::graph::{Callee, Flow, Graph, GraphError, NeverReturns, Obstacle};
 use pathbound::image::{ImageError, Process};
 use rtalloc_subjects::{Entries, Subject};
+use std::sync::Arc;
 
 /// Why a subject cannot be counted.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,7 @@ pub enum CountError {
 #[derive(Debug)]
 pub struct Counted {
     counter: Counter,
-    graph: Graph,
+    graph: Arc<Graph>,
     entries: Entries,
     computes_targets: bool,
 }
@@ -85,6 +86,14 @@ impl Counted {
     }
 }
 
+/// Explores the code of subjects, so that the process keeps the graphs: neither it nor a child forked from it explores
+/// that code again. A subject that cannot be counted is one when it is counted.
+pub fn explore<'a>(process: &Process, subjects: impl IntoIterator<Item = &'a Subject>) {
+    for subject in subjects {
+        let _ = Graph::explore_to_count(process, &subject.entries.addresses(), &NeverReturns::default());
+    }
+}
+
 /// Calls `job` with entry points that count, again with more code copied as long as computed jumps lead to code that
 /// was not.
 ///
@@ -120,11 +129,11 @@ mod tests {
 
     #[test]
     fn two_decoders_agree_on_every_instruction_of_every_subject() {
-        let process = Process::current().expect("this process");
+        let process = Process::shared().expect("this process");
         for subject in rtalloc_subjects::all().iter().filter(|subject| subject.about.in_dozen || is_full()) {
             let roots = subject.entries.addresses();
-            let graph = Graph::explore_to_count(&process, &roots, &NeverReturns::default()).expect("code");
-            second_opinion(&graph, &process).unwrap_or_else(|disagreement| panic!("{}: {disagreement}", subject.name));
+            let graph = Graph::explore_to_count(process, &roots, &NeverReturns::default()).expect("code");
+            second_opinion(&graph, process).unwrap_or_else(|disagreement| panic!("{}: {disagreement}", subject.name));
         }
     }
 }

@@ -242,8 +242,8 @@ fn is_edge(graph: &Graph, from: u64, to: u64) -> bool {
 fn agrees(subject: &Subject) {
     let name = subject.name;
     let events = within(subject.reach, random_events(operations(subject), 7));
-    let process = Process::current().expect("this process");
-    let counted = complete(&process, subject, &events);
+    let process = Process::shared().expect("this process");
+    let counted = complete(process, subject, &events);
     let (counts, witnessed, steps) = both(subject, &counted, &events);
     let graph = counted.graph();
     assert!(counts.len() > events.len() * 9 / 10 && counts.iter().all(|count| *count >= 5), "{counts:?}");

@@ -24,7 +24,7 @@ use rtalloc_subjects::Subject;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-pub use counted::{CountError, Counted, counting};
+pub use counted::{CountError, Counted, counting, explore};
 pub use distribution::{Counts, Samples};
 
 /// One subject on one trace, to be measured.

@@ -9,14 +9,12 @@ use rtalloc::compact_fit::{CompactFitConfig, PaperLadder};
 use rtalloc_subjects::{Heap, ReadEntry, Region, Subject};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::OnceLock;
 
 /// Instructions to read a byte of an object, for subjects with handles, where instructions can be counted.
 #[must_use]
 pub fn read_instructions(subject: &Subject) -> Option<u64> {
-    static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
     subject.entries.handles?;
-    counted_read(PROCESS.get_or_init(|| Process::current().ok()).as_ref()?, Some(subject)).ok()
+    counted_read(Process::shared().ok()?, Some(subject)).ok()
 }
 
 /// Reads a byte of a block that has an address.

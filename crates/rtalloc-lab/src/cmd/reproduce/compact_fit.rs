@@ -41,6 +41,6 @@ pub struct Arguments {
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
-    let process = Process::current()?;
-    outputs.show(&Experiments { process: &process, seed: arguments.seed }, &arguments.keeping)
+    let process = Process::shared()?;
+    outputs.show(&Experiments { process: process, seed: arguments.seed }, &arguments.keeping)
 }

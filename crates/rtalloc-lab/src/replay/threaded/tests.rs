@@ -39,7 +39,8 @@ const BYTES: usize = 8 << 20;
 
 #[test]
 fn every_subject_replays_threads_that_free_each_others_blocks() {
-    let (file, totals) = written(&crossing(4000, 4, 3));
+    // Few, because on a busy machine each operation under a fair lock that spins may take a time slice.
+    let (file, totals) = written(&crossing(1000, 4, 3));
     let board = Board::new().expect("a board");
     for subject in all().iter().filter(|subject| subject.ready().is_ok()) {
         for (ordering, copies) in [(Ordering::Causal, 1), (Ordering::Recorded, 1), (Ordering::Causal, 2)] {
@@ -50,13 +51,13 @@ fn every_subject_replays_threads_that_free_each_others_blocks() {
             let verified = Verified::new(start, start + BYTES);
             let watches = vec![Verifying(&verified); parameters.users()];
             let (summary, _) = run(parameters, &heap, watches).expect(subject.name);
-            assert_eq!(summary.operations, 4000 * u64::from(copies), "{}", subject.name);
+            assert_eq!(summary.operations, 1000 * u64::from(copies), "{}", subject.name);
             // An allocator that cannot serve such an alignment skips the later operations on such blocks; all others
             // skip nothing.
             assert_eq!((summary.refused.total(), summary.timed_out), (summary.beyond_reach, false), "{}", subject.name);
             assert_eq!(summary.left_out > 0, summary.beyond_reach > 0, "{}", subject.name);
             assert_eq!(summary.beyond_reach > 0, subject.reach.alignment_bytes < 64, "{}", subject.name);
-            assert!(summary.foreign_frees > 500 * u64::from(copies), "{}", subject.name);
+            assert!(summary.foreign_frees > 125 * u64::from(copies), "{}", subject.name);
             assert!(verified.peak_live_bytes() > 0);
             if ordering == Ordering::Recorded && summary.beyond_reach == 0 {
                 assert_eq!(verified.peak_live_bytes(), totals.peak_live_bytes, "{}", subject.name);

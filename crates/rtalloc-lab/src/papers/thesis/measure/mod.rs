@@ -21,7 +21,7 @@ use crate::papers::thesis::result::{
     Costs, Facts, Figures, Found, Granted, Load, Measured, OnTrace, Opening, Replayed, Row, Run, Settings, Thesis, Unit,
 };
 use crate::papers::{Scale, folder};
-use crate::probe::Counts;
+use crate::probe::{self, Counts};
 use crate::replay::isolate::{Board, Child, Death, undecided};
 use crate::result::schema::Distribution;
 use crate::shipped;
@@ -172,6 +172,11 @@ impl Tasks for Experiments<'_> {
             }
         };
         self.units.iter().map(task).collect()
+    }
+
+    fn prepare(&self) {
+        let subjects = allocators::names().into_iter().filter_map(|name| allocators::subject(name).ok());
+        probe::explore(self.analysis.process(), subjects);
     }
 
     fn perform(&self, number: usize, board: &Board) -> Value {

@@ -19,10 +19,11 @@ use crate::papers::published::TLSF;
 use crate::papers::tlsf::result::{Cell, Found, Load, Profile, SIZE_BIN_BYTES, Settings, Tlsf, Unit};
 use crate::papers::tlsf::{claims, published};
 use crate::papers::{Scale, folder};
+use crate::probe;
 use crate::replay::isolate::Board;
 use crate::workload::Holding;
 use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
-use rtalloc_subjects::{SelectError, Subject, select};
+use rtalloc_subjects::{SelectError, Subject, one, select};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -175,6 +176,11 @@ impl Tasks for Experiments<'_> {
             Task { timed, limit: LIMIT, ..Task::counted(format!("tlsf {parameters}"), seconds) }
         };
         self.units.iter().map(task).collect()
+    }
+
+    fn prepare(&self) {
+        let subjects = self.settings.subjects.iter().filter_map(|name| one(name).ok());
+        probe::explore(self.analysis.process(), subjects);
     }
 
     fn perform(&self, task: usize, board: &Board) -> Value {
