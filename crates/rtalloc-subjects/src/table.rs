@@ -170,7 +170,7 @@ const OTHERS: &[Subject] = &[
             About {
                 summary: "A TLSF heap for each slot; a block freed by another slot is queued for its owner, which processes a few queued frees \
                           when it allocates.",
-                wins: "several cores with deadlines: no operation of a slot waits for another, and a single thread pays little more than TLSF",
+                wins: "several cores with deadlines: no operation of a slot waits for another",
                 loses: "a slot may be exhausted while another arena is empty; queues grow with the square of the slots; no bound through \
                         Global or Joint",
                 options: "slots, queued frees processed per allocation and per allocation that finds nothing, any heap with boundary tags in \

@@ -18,7 +18,7 @@ fn tables_and_files_hold_every_chosen_allocator() {
     let trace = small_trace(&directory);
     let (json, csv) = (directory.path().join("run.json"), directory.path().join("run.csv"));
     let output = rtalloc()
-        .args(["run", "--on", "ours,rlsf,-best-fit", "--replicas", "2", "--heap", "4M"])
+        .args(["run", "--on", "sequential,segregated,rlsf,-best-fit", "--replicas", "2", "--heap", "4M"])
         .arg(&trace)
         .arg("--json")
         .arg(&json)

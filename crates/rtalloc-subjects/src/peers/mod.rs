@@ -54,7 +54,7 @@ fn boxed<T>(peer: T) -> *mut c_void {
 ///
 /// `context` came from `boxed::<T>` and is not used again.
 unsafe fn unbox<T>(context: *mut c_void) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: `boxed::<T>` made the context from a `Box<T>`, and nothing uses it afterwards.
     drop(unsafe { Box::from_raw(context.cast::<T>()) });
 }
 
@@ -63,7 +63,7 @@ unsafe fn unbox<T>(context: *mut c_void) {
 /// `context` came from `boxed::<T>`, and no other reference to the peer is alive.
 #[inline(always)]
 unsafe fn peer<'a, T>(context: *mut c_void) -> &'a mut T {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the context is a live `Box<T>` of `boxed`, and this reference to its value is the only one.
     unsafe { &mut *context.cast::<T>() }
 }
 
@@ -72,7 +72,7 @@ unsafe fn peer<'a, T>(context: *mut c_void) -> &'a mut T {
 /// As [`Layout::from_size_align_unchecked`]; a replay makes only such requests.
 #[inline(always)]
 unsafe fn layout(size: usize, align: usize) -> Layout {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the alignment is a power of two, and the size rounded up to it is at most `isize::MAX`.
     unsafe { Layout::from_size_align_unchecked(size, align) }
 }
 
@@ -94,8 +94,8 @@ unsafe fn reallocate_by_moving<T: Target>(
     align: usize,
     new: usize,
 ) -> *mut u8 {
-    // SAFETY: guaranteed by the caller; the new block is distinct from the live old one, and both are at least as long
-    // as the copied bytes.
+    // SAFETY: `block` is live and has `old` bytes; the new block has `new` and is distinct from it, so both hold the
+    // copied bytes.
     unsafe {
         let moved = T::allocate(context, new, align);
         if !moved.is_null() {

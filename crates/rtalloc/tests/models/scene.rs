@@ -218,7 +218,7 @@ pub fn gather() {
 /// `address` is that of an aligned word of `width` bytes in the region.
 unsafe fn read(address: usize, width: usize) -> usize {
     let pointer = std::ptr::with_exposed_provenance::<u8>(address);
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the address is that of an aligned word of this width in the region, whose provenance is exposed.
     unsafe {
         match width {
             1 => usize::from(pointer.read()),
@@ -358,7 +358,7 @@ fn order_after_stores(word: &SharedWord) {
 unsafe fn put<W: Word>(cell: *mut W, word: &SharedWord, value: usize) {
     word.last.set(W::narrow(value).widen());
     word.writes.set(word.writes.get() + 1);
-    // SAFETY: guaranteed by the caller; loom's threads run one at a time.
+    // SAFETY: the cell is valid for writes, and loom's threads run one at a time.
     unsafe { cell.write(W::narrow(value)) }
 }
 
