@@ -49,7 +49,6 @@ use crate::second_decoder::{Flow, Reader, Target};
 use code::Code;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 /// What a certificate proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,13 +295,13 @@ fn check_names(proof: &Proof, image: &dyn Image) -> Result<(), Rejection> {
 }
 
 /// Checks, on a graph explored anew, that no instruction that is counted or left out has an obstacle.
-fn check_against_graph(proof: &Proof, image: &dyn Image, code: &Code<'_>) -> Result<Arc<Graph>, Rejection> {
+fn check_against_graph(proof: &Proof, image: &dyn Image, code: &Code<'_>) -> Result<Graph, Rejection> {
     let stated = || proof.never_returning.iter().filter(|end| !NeverReturns::knows(&end.name));
     let never = NeverReturns {
         functions: stated().filter_map(|end| Some(end.address?.0)).collect(),
         names: stated().map(|end| NeverReturns::short(&end.name).to_owned()).collect(),
     };
-    let graph = Graph::explore(image, &[proof.entry.0], &never);
+    let graph = Graph::explored_anew(image, &[proof.entry.0], &never);
     let graph = graph.map_err(|error| rejection(Some(proof.entry), error.to_string()))?;
     for case in &proof.cases {
         // If the code after a call is left out, the call must not escape: it may still lead to a return.

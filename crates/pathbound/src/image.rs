@@ -52,8 +52,8 @@ pub trait Image {
         None
     }
 
-    /// What explorations of this image found out about its functions; `None` if the image keeps nothing. The code of an
-    /// image that keeps it never changes.
+    /// What explorations of this image, and the checker, found out; `None` if the image keeps nothing. It belongs to
+    /// one image, none of whose answers ever changes: an image that changes another's answers must not pass it on.
     fn examined(&self) -> Option<&Examined> {
         None
     }

@@ -1,4 +1,4 @@
-//! The allocators under test, ours and the peers published as crates: one descriptor each.
+//! The allocators under test, ours and other projects' (the peers): one descriptor each.
 //!
 //! A [`Subject`] is an allocator's descriptor: its name, further facts [about](About) it, and how to create a [`Heap`].
 //! A heap is a context pointer and four entry points with the C calling convention ([`Entries`]). Each entry point is

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 pub enum Origin {
     /// This library.
     Ours,
-    /// A published crate.
+    /// Another project's allocator.
     Peer,
     /// The C library of this machine.
     System,

@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 /// Every subject, in the order of tables.
 ///
 /// The default command of the laboratory shows the entries of the dozen: few enough for one table and one minute. Of
-/// each family the best known; of the peers those that users would choose instead: the best published TLSF, the two
+/// most families the best known of ours, none of them with handles; of the peers those that users would choose instead: the best published TLSF, the two
 /// general allocators without an operating system, the one that is fastest on average, and the system's.
 #[must_use]
 pub fn all() -> &'static [Subject] {

@@ -1,16 +1,17 @@
 //! The table of the library's region allocators: one entry each. The C library, the replaced malloc, the test without
 //! std, the laboratory, the test suite and the tables of the documentation are generated from it.
 
-/// Calls a macro with every region allocator, with tags of `$width` and statistics `$stats`.
+/// Calls `$callback` with every region allocator. Types with a tag width have `$width` (the buddies always
+/// `Offset32`); all but `tlsf_no_stats` have the statistics `$stats`.
 ///
 /// An entry has the algorithm in a sentence, the name in identifiers and in commands, the type, and abilities that no
 /// contract states: `regions` if further regions can be added, `serves_again` if any freed block serves the same
-/// request again. Then follows where it is exposed, each part optional:
+/// request again. Then follows where it is exposed, in this order, each part optional:
 ///
 /// - `c`: the name of the type in C.
-/// - `malloc`: in the replaced malloc, and whether initialising a heap takes little time and touches little memory,
-///   however large its region is. Not for allocators that serve only small requests.
-/// - `laboratory`: the fields of its `About`, which only `rtalloc-subjects` interprets.
+/// - `malloc`: in the replaced malloc; `starts_small` is `true` if initialising a heap takes little time and touches
+///   little memory, however large its region is. Not for allocators that serve only small requests.
+/// - `laboratory`: the fields of its `About`, which only `rtalloc-subjects` interprets, with that crate's names.
 #[doc(hidden)]
 #[rustfmt::skip] // It would move the continued strings at every run.
 #[macro_export]
@@ -70,8 +71,8 @@ macro_rules! region_allocators {
                 c: rt_half_fit,
                 malloc: starts_small true,
                 laboratory: {
-                    wins: "the lowest bounds of the constant-time allocators for any size, and the smallest control \
-                           structure",
+                    wins: "lower bounds than TLSF, and the smallest control structure of the constant-time allocators for \
+                           any size",
                     loses: "a block never serves a request in its own power of two, so an adversary makes it need \
                             nearly n times M",
                     options: TAGGED,
@@ -105,7 +106,7 @@ macro_rules! region_allocators {
             >, [serves_again] {
                 c: rt_simple_segregated,
                 laboratory: {
-                    wins: "the shortest code of all, and constant time",
+                    wins: "one of the lowest bounds of all, and constant time",
                     loses: "a block serves its class forever: memory of sizes no longer requested is lost",
                     options: "quantum and largest size of the classes",
                     guarantee: Some(Guarantee::EveryClass),
@@ -298,7 +299,7 @@ macro_rules! region_allocators {
             regis1, "regis1": $crate::SingleRegion<'static, 1024, { $crate::mechanism::page::QUANTUM }, $stats>, [] {
                 c: rt_regis1,
                 laboratory: {
-                    wins: "next to no bookkeeping, and the shortest code after simple segregated storage",
+                    wins: "next to no bookkeeping, and the least code",
                     loses: "one live block keeps its page: memory grows with the longest lifetime in every page",
                     options: "page size and quantum",
                     ..PAGES

@@ -68,9 +68,9 @@
 //! | `tlsf` | [`Tlsf`] | O(1), O(1) | 4 B | any | the default choice: constant time with a low bound, and the memory of best-fit | half-fit executes fewer instructions; allocators of one size, or of pages of one class, fewer still |
 //! | `tlsf-exact` | [`Tlsf`] | O(1), O(1) | 4 B | any | less internal fragmentation than the paper's split | a freed block may be too small for the class of the same request, so a steady load can keep splitting |
 //! | `tlsf-full-validation` | [`Tlsf`] | O(1), O(1) | 4 B | any | reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is allocated again | at most 20 instructions more per request (24 if aligned), 27 per free, in the C library |
-//! | `half-fit` | [`HalfFit`] | O(1), O(1) | 4 B | any | the lowest bounds of the constant-time allocators for any size, and the smallest control structure | a block never serves a request in its own power of two, so an adversary makes it need nearly n times M |
+//! | `half-fit` | [`HalfFit`] | O(1), O(1) | 4 B | any | lower bounds than TLSF, and the smallest control structure of the constant-time allocators for any size | a block never serves a request in its own power of two, so an adversary makes it need nearly n times M |
 //! | `quick-fit` | [`QuickFit`] | O(H), O(1) | 0 B | any | a few instructions where a freed block serves the next request of its size while another block of its page is live | an empty class cuts a whole page at once; a program that alternates around the last block of a page cuts and releases it every time |
-//! | `simple-segregated` | [`SimpleSegregated`] | O(1), O(1) | 4 B | at most 1020 B | the shortest code of all, and constant time | a block serves its class forever: memory of sizes no longer requested is lost |
+//! | `simple-segregated` | [`SimpleSegregated`] | O(1), O(1) | 4 B | at most 1020 B | one of the lowest bounds of all, and constant time | a block serves its class forever: memory of sizes no longer requested is lost |
 //! | `kingsley` | [`Kingsley`] | O(1), O(1) | 4 B | any | a handful of instructions for any size | up to half of every block is lost, and memory of one size never serves another |
 //! | `first-fit` | [`FirstFit`] | O(n), O(1) | 4 B | any | few instructions on average, and a constant-time deallocate | the search has no bound other than the heap's size |
 //! | `first-fit-address` | [`AddressOrderedFirstFit`] | O(n), O(n) | 4 B | any | the least memory in the worst case: M(1 + ⌈log2 n⌉) | both operations walk the list |
@@ -85,7 +85,7 @@
 //! | `weighted-buddy` | [`WeightedBuddy`] | O(log H), O(log H) | 4 B | any | twice as many sizes as a binary buddy | more external fragmentation; a block's buddy depends on how it was split |
 //! | `double-buddy` | [`DoubleBuddy`] | O(log H), O(log H) | 0 B | any | less internal fragmentation than a binary buddy | memory of one half never serves the other |
 //! | `bitframe` | [`Bitframe`] | O(1), O(1) | 0 B | at most 1024 B | blocks of any number of chunks in one page without headers, in constant time | more instructions than lists; a sequence cannot cross the end of its frame |
-//! | `regis1` | [`SingleRegion`] | O(1), O(1) | 0 B | at most 992 B | next to no bookkeeping, and the shortest code after simple segregated storage | one live block keeps its page: memory grows with the longest lifetime in every page |
+//! | `regis1` | [`SingleRegion`] | O(1), O(1) | 0 B | at most 992 B | next to no bookkeeping, and the least code | one live block keeps its page: memory grows with the longest lifetime in every page |
 //! | `regis2` | [`ClassRegions`] | O(1), O(1) | 0 B | at most 1008 B | blocks of one size die together more often than blocks of all sizes | as regis1, and a page in use for every size |
 //! | `reaps` | [`Reaps`] | O(1), O(1) | 0 B | at most 992 B | no header, constant time, pages that serve any class again: the least memory with many small blocks | a page of its own for the only block of a size |
 //! <!-- end of region allocators -->

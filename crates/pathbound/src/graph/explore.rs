@@ -20,7 +20,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Graph {
-    /// Follows all code from the entries. An image that keeps [`Examined`] is explored once for the same question.
+    /// Follows all code from the entries. An image that keeps [`Examined`] is explored once for the same question, and
+    /// keeps the graph as long as it lives.
     ///
     /// # Errors
     ///
@@ -56,6 +57,11 @@ impl Graph {
         let graph = explored()?;
         examined.add_graph(question, Arc::clone(&graph));
         Ok(graph)
+    }
+
+    /// As [`explore`](Self::explore), with nothing kept of the graph: for the checker.
+    pub(crate) fn explored_anew(image: &dyn Image, entries: &[u64], never: &NeverReturns) -> Result<Self, GraphError> {
+        Self::explored(image, entries, never, true)
     }
 
     fn explored(

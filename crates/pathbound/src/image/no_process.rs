@@ -20,6 +20,15 @@ impl Process {
         Err(ImageError::Unsuitable { path: "this process".to_owned(), reason })
     }
 
+    /// The process as it was at the first call.
+    ///
+    /// # Errors
+    ///
+    /// As [`current`](Self::current).
+    pub fn shared() -> Result<&'static Self, ImageError> {
+        Self::current().map(|process| match process.0 {})
+    }
+
     /// The file that an address comes from, and the address in it.
     #[must_use]
     pub fn in_file(&self, _address: u64) -> Option<(&Path, u64)> {

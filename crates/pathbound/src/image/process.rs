@@ -69,7 +69,8 @@ impl Process {
     }
 
     /// The process as it was at the first call, for a program that unloads nothing until it ends. All users share what
-    /// explorations find, and so do children that are forked afterwards.
+    /// explorations find, and so do children that are forked afterwards. Fork only while no other thread uses it: a child
+    /// would wait for that thread.
     ///
     /// # Errors
     ///

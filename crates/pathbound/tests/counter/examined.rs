@@ -5,6 +5,7 @@ use crate::{Function, address, subjects};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{Image, Pointer, Source, Symbol};
 use pathbound::{Graph, Process};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A process that keeps nothing.
@@ -60,7 +61,21 @@ fn explorations_that_share_what_they_examined_find_the_same() {
         assert_eq!(shared, alone);
         assert_eq!(explored(&process), alone, "the kept graph");
     }
-    // A kept graph is not that of other entries.
+    // A kept graph is not that of another question: with escapes, or with a function stated not to return.
+    let plain = |image: &dyn Image, never: &NeverReturns| {
+        Graph::explore(image, &[address(subjects::sort)], never).expect("code")
+    };
+    let nothing = NeverReturns::default();
+    let counted =
+        |image: &dyn Image| Graph::explore_to_count(image, &[address(subjects::sort)], &nothing).expect("code");
+    let callee = plain(&process, &nothing).functions().nth(1).expect("a callee");
+    let stated = NeverReturns { functions: BTreeSet::from([callee]), ..NeverReturns::default() };
+    assert_ne!(plain(&process, &nothing), counted(&process));
+    assert_ne!(plain(&process, &nothing), plain(&process, &stated));
+    for never in [&nothing, &stated] {
+        assert_eq!(plain(&process, never), plain(&Forgetful(&process), never));
+    }
+    // Nor that of other entries.
     let entries = functions.map(address);
     let explored =
         |image: &dyn Image| Graph::explore_to_count(image, &entries, &NeverReturns::default()).expect("code");

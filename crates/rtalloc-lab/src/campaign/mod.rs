@@ -127,13 +127,13 @@ pub fn perform(
         }
     }
     let total = open.iter().map(|(_, _, task)| task.seconds).sum();
+    let mut done = 0;
+    progress(Progress { done, total, last: "" });
     for experiment in experiments {
         if open.iter().any(|(of, _, _)| of.name() == experiment.name()) {
             experiment.prepare();
         }
     }
-    let mut done = 0;
-    progress(Progress { done, total, last: "" });
     let (timed, counted): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, _, task)| task.timed);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut failed = None;

@@ -87,7 +87,7 @@ impl Counted {
 }
 
 /// Explores the code of subjects, so that the process keeps the graphs: neither it nor a child forked from it explores
-/// that code again. A subject that cannot be counted is one when it is counted.
+/// that code again. Errors are ignored here: [`Counted::new`] reports them.
 pub fn explore<'a>(process: &Process, subjects: impl IntoIterator<Item = &'a Subject>) {
     for subject in subjects {
         let _ = Graph::explore_to_count(process, &subject.entries.addresses(), &NeverReturns::default());

@@ -107,6 +107,7 @@ fn tabled(text: &str, begin: &str, heading: &str, mut rows: impl FnMut(&str) -> 
         for row in names.trim_end_matches("-->").split_whitespace().flat_map(&mut rows) {
             let _ = writeln!(table, "//! | {row} |");
         }
+        assert!(lines.clone().any(|line| line == END), "no {END:?} after {line:?}");
         let old: String = lines.by_ref().take_while(|line| *line != END).map(|line| format!("{line}\n")).collect();
         let (figures, measured) = old.split_once(MEASURED).unwrap_or((&old, ""));
         // The same figures are not measured anew.

@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn taking_a_page_costs_more_and_all_its_frames_most() {
-        let process = Process::shared().expect("this process");
-        let openings = openings(process, 1 << 20);
+        let process = Process::current().expect("this process");
+        let openings = openings(&process, 1 << 20);
         assert_eq!(openings.len(), 5);
         let of = |name: &str| {
             let opening = openings.iter().find(|opening| opening.name == name).expect("a variant");
