@@ -16,11 +16,12 @@ use pathbound::{Bound, Decline, Facts, bound, check};
 use rtalloc_subjects::Subject;
 use rtalloc_subjects::shared::{self, SharedSubject, UnderLock};
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 /// This program, as a process and as the file it was started from.
 #[derive(Debug)]
 pub struct Analysis {
-    process: &'static Process,
+    process: Arc<Process>,
     /// The function of the library that reports misuse.
     reports: NeverReturns,
 }
@@ -80,8 +81,8 @@ impl Analysis {
 
     /// The process.
     #[must_use]
-    pub fn process(&self) -> &'static Process {
-        self.process
+    pub fn process(&self) -> &Process {
+        &self.process
     }
 
     /// The file.

@@ -4,6 +4,7 @@ use super::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The code of this process. It cannot be made on this system: only files can be analysed.
 #[derive(Debug)]
@@ -20,12 +21,12 @@ impl Process {
         Err(ImageError::Unsuitable { path: "this process".to_owned(), reason })
     }
 
-    /// The process as it was at the first call.
+    /// The process as it was when this thread first asked.
     ///
     /// # Errors
     ///
     /// As [`current`](Self::current).
-    pub fn shared() -> Result<&'static Self, ImageError> {
+    pub fn shared() -> Result<Arc<Self>, ImageError> {
         Self::current().map(|process| match process.0 {})
     }
 

@@ -6,11 +6,12 @@
 
 use super::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
 use crate::graph::Examined;
+use std::cell::OnceCell;
 use std::ffi::{OsStr, c_int, c_void};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The code of this process, as it is in memory.
 ///
@@ -68,19 +69,21 @@ impl Process {
         Ok(Self { mappings, objects, examined: Examined::default() })
     }
 
-    /// The process as it was at the first call, for a program that unloads nothing until it ends. All users share what
-    /// explorations find, and so do children that are forked afterwards. Fork only while no other thread uses it: a child
-    /// would wait for that thread.
+    /// The process as it was when this thread first asked, for a program that unloads nothing. All users on the thread
+    /// share what explorations find, and so do children that it forks. No other thread does, so that a child never
+    /// waits for a thread that it does not have.
     ///
     /// # Errors
     ///
     /// As [`current`](Self::current).
-    pub fn shared() -> Result<&'static Self, ImageError> {
-        static SHARED: OnceLock<Process> = OnceLock::new();
-        match SHARED.get() {
-            Some(process) => Ok(process),
-            None => Self::current().map(|process| SHARED.get_or_init(|| process)),
+    pub fn shared() -> Result<Arc<Self>, ImageError> {
+        thread_local! {
+            static SHARED: OnceCell<Arc<Process>> = const { OnceCell::new() };
         }
+        SHARED.with(|shared| match shared.get() {
+            Some(process) => Ok(Arc::clone(process)),
+            None => Self::current().map(|process| Arc::clone(shared.get_or_init(|| Arc::new(process)))),
+        })
     }
 
     /// The file that an address comes from, and the address in it.

@@ -1,12 +1,14 @@
 //! Explorations of one image share what they find out about its functions, and its graphs; they find the same as those
 //! that do not.
 
+use crate::fixtures::{pbc_calls, pbc_return_to_function, pbc_straight};
 use crate::{Function, address, subjects};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{Image, Pointer, Source, Symbol};
 use pathbound::{Graph, Process};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A process that keeps nothing.
 struct Forgetful<'a>(&'a Process);
@@ -61,23 +63,31 @@ fn explorations_that_share_what_they_examined_find_the_same() {
         assert_eq!(shared, alone);
         assert_eq!(explored(&process), alone, "the kept graph");
     }
-    // A kept graph is not that of another question: with escapes, or with a function stated not to return.
-    let plain = |image: &dyn Image, never: &NeverReturns| {
-        Graph::explore(image, &[address(subjects::sort)], never).expect("code")
-    };
+    // A kept graph is not that of another question: with escapes, with a function stated not to return.
     let nothing = NeverReturns::default();
-    let counted =
-        |image: &dyn Image| Graph::explore_to_count(image, &[address(subjects::sort)], &nothing).expect("code");
-    let callee = plain(&process, &nothing).functions().nth(1).expect("a callee");
-    let stated = NeverReturns { functions: BTreeSet::from([callee]), ..NeverReturns::default() };
-    assert_ne!(plain(&process, &nothing), counted(&process));
-    assert_ne!(plain(&process, &nothing), plain(&process, &stated));
-    for never in [&nothing, &stated] {
-        assert_eq!(plain(&process, never), plain(&Forgetful(&process), never));
+    let stated = NeverReturns { functions: BTreeSet::from([address(pbc_straight)]), ..NeverReturns::default() };
+    let plain = |image: &dyn Image, function: Function, never: &NeverReturns| {
+        Graph::explore(image, &[address(function)], never).expect("code")
+    };
+    let counted = |function: Function| Graph::explore_to_count(&process, &[address(function)], &nothing).expect("code");
+    assert_ne!(plain(&process, pbc_return_to_function, &nothing), counted(pbc_return_to_function));
+    assert_ne!(plain(&process, pbc_calls, &nothing), plain(&process, pbc_calls, &stated));
+    for (function, never) in
+        [(pbc_return_to_function as Function, &nothing), (pbc_calls, &nothing), (pbc_calls, &stated)]
+    {
+        assert_eq!(plain(&process, function, never), plain(&Forgetful(&process), function, never));
     }
     // Nor that of other entries.
     let entries = functions.map(address);
     let explored =
         |image: &dyn Image| Graph::explore_to_count(image, &entries, &NeverReturns::default()).expect("code");
     assert_eq!(explored(&process), explored(&Forgetful(&process)));
+}
+
+#[test]
+fn a_thread_shares_its_process_with_no_other() {
+    let shared = || Process::shared().expect("this process");
+    assert!(Arc::ptr_eq(&shared(), &shared()));
+    let own = shared();
+    std::thread::scope(|scope| scope.spawn(|| assert!(!Arc::ptr_eq(&own, &shared()))).join()).expect("another");
 }

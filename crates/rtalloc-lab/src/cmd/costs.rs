@@ -66,7 +66,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let json = files.output("--json", arguments.json.as_deref())?;
     let process = Process::shared()?;
     let bar = Bar::new();
-    let costs = costs::measure(process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
+    let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
     bar.clear();
     if let Some(plot) = plot {
         plot.write(&present::costs::svg(&costs)?.context("--plot: nothing was measured")?)?;

@@ -66,7 +66,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut run = cells::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
     // Instructions can be counted only here; elsewhere the report omits them.
     if let Ok(process) = Process::shared() {
-        let costs = costs::measure(process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
+        let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
         let measured = costs.subjects.iter().any(|costs| !costs.operations.is_empty());
         run.costs = measured.then_some(costs);
     }

@@ -99,7 +99,7 @@ pub fn costliest(
         return Ok(scenarios.first().copied());
     }
     let process = Process::shared().map_err(CountError::Image)?;
-    let counted = Counted::new(process, subject, &[], Record::Count)?;
+    let counted = Counted::new(&process, subject, &[], Record::Count)?;
     let mut stage = Stage::with_room(subject, &Count, heap_bytes)?;
     let mut most: Option<(u64, &'static Scenario)> = None;
     let mut refused = None;
@@ -229,7 +229,7 @@ mod tests {
         let mut failures = Vec::new();
         let ours = rtalloc_subjects::all().iter().filter(|subject| subject.view.is_some());
         for subject in ours.filter(|subject| subject.about.in_dozen || is_full()) {
-            let costs = of_subject(process, subject, &FEW);
+            let costs = of_subject(&process, subject, &FEW);
             failures.extend(costs.troubles.iter().map(|trouble| format!("{}: {trouble}", subject.name)));
             for operation in costs.operations {
                 // A bitmap buddy gains one level per factor of 64 in memory, so there may be none between these sizes.

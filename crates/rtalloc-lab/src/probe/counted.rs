@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn two_decoders_agree_on_every_instruction_of_every_subject() {
-        let process = Process::shared().expect("this process");
+        let process = &*Process::shared().expect("this process");
         for subject in rtalloc_subjects::all().iter().filter(|subject| subject.about.in_dozen || is_full()) {
             let roots = subject.entries.addresses();
             let graph = Graph::explore_to_count(process, &roots, &NeverReturns::default()).expect("code");

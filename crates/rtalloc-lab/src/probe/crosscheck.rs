@@ -243,7 +243,7 @@ fn agrees(subject: &Subject) {
     let name = subject.name;
     let events = within(subject.reach, random_events(operations(subject), 7));
     let process = Process::shared().expect("this process");
-    let counted = complete(process, subject, &events);
+    let counted = complete(&process, subject, &events);
     let (counts, witnessed, steps) = both(subject, &counted, &events);
     let graph = counted.graph();
     assert!(counts.len() > events.len() * 9 / 10 && counts.iter().all(|count| *count >= 5), "{counts:?}");

@@ -14,7 +14,8 @@ use std::mem::MaybeUninit;
 #[must_use]
 pub fn read_instructions(subject: &Subject) -> Option<u64> {
     subject.entries.handles?;
-    counted_read(Process::shared().ok()?, Some(subject)).ok()
+    let process = Process::shared().ok()?;
+    counted_read(&process, Some(subject)).ok()
 }
 
 /// Reads a byte of a block that has an address.

@@ -42,5 +42,5 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let process = Process::shared()?;
-    outputs.show(&Experiments { process, seed: arguments.seed }, &arguments.keeping)
+    outputs.show(&Experiments { process: &process, seed: arguments.seed }, &arguments.keeping)
 }

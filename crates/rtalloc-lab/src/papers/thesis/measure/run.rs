@@ -269,8 +269,9 @@ mod tests {
     use super::super::allocators::{names, subject};
     use super::*;
     use crate::papers::thesis::result::{Load, Part};
+    use std::sync::Arc;
 
-    fn process() -> &'static Process {
+    fn process() -> Arc<Process> {
         Process::shared().expect("this process")
     }
 
@@ -314,13 +315,13 @@ mod tests {
     fn a_run_ends_at_the_first_failure() {
         let (process, events) = (process(), uniform(10_000));
         let subject = subject("tlsf").expect("tlsf");
-        let cut = run(process, subject, &events, 64 << 10).expect("no fault");
+        let cut = run(&process, subject, &events, 64 << 10).expect("no fault");
         assert!(!cut.completed && cut.operations < 2000, "{cut:?}");
         assert!(cut.figures.high_water_bytes <= 65_536.0 && cut.figures.live_bytes > 50_000.0, "{cut:?}");
         assert!((0.0..1.0).contains(&cut.figures.overhead), "{cut:?}");
         assert_eq!(cut.instructions.malloc.count + cut.instructions.free.count, cut.operations);
         assert_eq!(served(subject, &events, 64 << 10), Ok(cut.operations as usize));
-        let whole = run(process, subject, &events[..cut.operations as usize], 64 << 10).expect("no fault");
+        let whole = run(&process, subject, &events[..cut.operations as usize], 64 << 10).expect("no fault");
         assert!(whole.completed && whole.figures == cut.figures, "{whole:?}");
         assert_eq!(whole.instructions.malloc.histogram, cut.instructions.malloc.histogram);
     }
@@ -329,7 +330,7 @@ mod tests {
     fn used_memory_is_what_is_live_lost_kept_and_free() {
         let (process, events) = (process(), uniform(2000));
         for name in names() {
-            let run = run(process, subject(name).expect("known"), &events, 1 << 20).expect("no fault");
+            let run = run(&process, subject(name).expect("known"), &events, 1 << 20).expect("no fault");
             assert!(run.completed && !run.timeline.is_empty(), "{name}");
             let last = run.timeline.last().expect("moments");
             assert_eq!(last.used_bytes as f64, run.figures.high_water_bytes, "{name}");

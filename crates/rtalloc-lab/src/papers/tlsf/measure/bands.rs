@@ -194,14 +194,14 @@ mod tests {
     #[test]
     fn every_operation_is_seen_and_merging_costs_more_than_not() {
         let process = Process::shared().expect("this process");
-        let seen = bands(process, "tlsf", 1, 1500).expect("seen");
+        let seen = bands(&process, "tlsf", 1, 1500).expect("seen");
         let mallocs = seen.iter().filter(|seen| seen.kind.is_malloc()).count();
         // All blocks are freed except the 400 that are live at the end.
         assert_eq!((mallocs, seen.len() - mallocs), (1500, 1100));
         let least = |kind: Kind| seen.iter().filter(|seen| seen.kind == kind).map(|seen| seen.instructions).min();
         assert!(Kind::ALL.into_iter().all(|kind| least(kind).is_some()), "{seen:?}");
         assert!(least(Kind::None) < least(Kind::One) && least(Kind::One) < least(Kind::Two));
-        assert_eq!(bands(process, "tlsf", 1, 1500).expect("seen"), seen);
+        assert_eq!(bands(&process, "tlsf", 1, 1500).expect("seen"), seen);
     }
 
     #[test]

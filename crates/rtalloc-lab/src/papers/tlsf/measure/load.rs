@@ -283,11 +283,11 @@ mod tests {
     fn the_same_parameters_give_the_same_figures() {
         let process = Process::shared().expect("this process");
         for name in ["tlsf", "dlmalloc"] {
-            let [first, second] = [(); 2].map(|()| run(process, &load(name, 1)).expect("performed"));
+            let [first, second] = [(); 2].map(|()| run(&process, &load(name, 1)).expect("performed"));
             assert_eq!(first.space, second.space);
             assert_eq!(first.instructions.malloc.histogram, second.instructions.malloc.histogram);
             assert_eq!(first.instructions.free.histogram, second.instructions.free.histogram);
-            assert_ne!(first.space, run(process, &load(name, 2)).expect("performed").space);
+            assert_ne!(first.space, run(&process, &load(name, 2)).expect("performed").space);
         }
     }
 
@@ -297,7 +297,7 @@ mod tests {
         let load = load("tlsf", 1);
         let mut events = Vec::new();
         model(&load).generate(1, &mut events).expect("events");
-        let found = run(process, &load).expect("performed");
+        let found = run(&process, &load).expect("performed");
         assert_eq!((found.instructions.malloc.count, found.refused), (2000, 0));
         assert_eq!(found.instructions.free.count, events.len() as u64 - 2000);
         let Space { peak_live_bytes, high_water_bytes, peak_granted_bytes, fragmentation, .. } = found.space;

@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn steps_add_up_to_what_operations_execute() {
         let process = Process::shared().expect("this process");
-        let Steps { malloc, free } = steps(process, "tlsf", 1, 1500).expect("seen");
-        let whole = super::super::bands::bands(process, "tlsf", 1, 1500).expect("seen");
+        let Steps { malloc, free } = steps(&process, "tlsf", 1, 1500).expect("seen");
+        let whole = super::super::bands::bands(&process, "tlsf", 1, 1500).expect("seen");
         for (steps, is_malloc) in [(malloc, true), (free, false)] {
             let of_steps: u64 =
                 steps.values().flatten().map(|(instructions, operations)| instructions * operations).sum();
