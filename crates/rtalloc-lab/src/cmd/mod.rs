@@ -19,6 +19,7 @@ pub mod recover;
 pub mod reproduce;
 pub mod run;
 pub mod showcase;
+pub mod size;
 pub mod threads;
 pub mod tune;
 
@@ -69,6 +70,7 @@ enum Command {
 
 /// Parses the command line and runs the subcommand; an error goes to standard error with its causes.
 pub fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("trial") { size::trial(); return ExitCode::SUCCESS; }
     let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
     QUIET.store(cli.quiet, Ordering::Relaxed);
     let failure = match cli.command {

@@ -4,6 +4,7 @@ pub mod cells;
 pub mod comparison;
 pub mod costs;
 mod fit;
+pub mod heap_size;
 pub mod interleave;
 pub mod size_classes;
 pub mod threads;

@@ -11,9 +11,10 @@
 //! Every operation of a tiny heap can occur in a large one, but not the reverse: a tiny heap's blocks are of few size
 //! classes. The other drivers cover large sizes.
 
+use super::tiny::Tiny;
 use super::{Meter, Observation, ObserveError, Operation, Request};
 use rtalloc::contract::{Block, Contract};
-use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Region, Subject, View};
+use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Region, Subject};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -98,13 +99,18 @@ pub fn drive<M: Meter>(
 ) -> Result<Explored, ObserveError> {
     let view = subject.view.ok_or(ObserveError::NoView(subject.name))?;
     let mut region = Region::new(2 * scope.block_bytes + ROOM_FOR_CONTROL_BYTES, true)?;
-    let bytes = heap_bytes(subject, view, scope, &mut region)?;
-    let heap = Heap::new(subject, &mut region, bytes)?;
-    let tiny = Tiny { heap, view, bytes };
+    let bytes = Tiny::region_bytes(subject, view, &mut region, scope.block_bytes, scope.block_bytes);
+    let bytes = bytes.unwrap_or(region.len());
+    let tiny = Tiny::new(subject, view, &mut region, bytes)?;
 
     let mut known: HashSet<Box<[usize]>> = HashSet::new();
-    known.insert(tiny.fingerprint());
-    let mut frontier = vec![tiny.save()];
+    let fingerprint = || {
+        let mut words = Vec::with_capacity(64);
+        tiny.fingerprint(&mut words);
+        words.into_boxed_slice()
+    };
+    known.insert(fingerprint());
+    let mut frontier: Vec<Box<[u8]>> = vec![tiny.memory().into()];
     let mut explored = Explored { states: 1, transitions: 0, depth: 0, complete: true };
     let most = MOST_STATES.min(MOST_SAVED_BYTES / bytes);
     let mut number = 0;
@@ -121,8 +127,8 @@ pub fn drive<M: Meter>(
                 tiny.restore(saved);
                 sink(&tiny.perform(meter, step, index as u64, &scene));
                 explored.transitions += 1;
-                if known.insert(tiny.fingerprint()) {
-                    found.push(tiny.save());
+                if known.insert(fingerprint()) {
+                    found.push(tiny.memory().into());
                 }
             }
             number += 1;
@@ -137,22 +143,6 @@ pub fn drive<M: Meter>(
 /// Room for control structures in addition to the blocks.
 const ROOM_FOR_CONTROL_BYTES: usize = 64 << 10;
 
-/// Length of the smallest region whose fresh heap has the scope's number of bytes for blocks.
-fn heap_bytes(subject: &Subject, view: View, scope: &Scope, region: &mut Region) -> Result<usize, ObserveError> {
-    let most = region.len();
-    for bytes in scope.block_bytes..most {
-        if let Ok(heap) = Heap::new(subject, region, bytes) {
-            let mut block_bytes = 0;
-            // SAFETY: the context is that of a live heap of the subject.
-            unsafe { (view.walk)(heap.context, &mut |block| block_bytes += block.size_bytes) };
-            if block_bytes >= scope.block_bytes {
-                return Ok(bytes);
-            }
-        }
-    }
-    Ok(most)
-}
-
 /// A state, as named in circumstances.
 struct State {
     subject: &'static str,
@@ -165,52 +155,24 @@ impl fmt::Display for State {
     }
 }
 
-/// A heap whose state can be saved and restored.
-struct Tiny<'region> {
-    heap: Heap<'region>,
-    view: View,
-    bytes: usize,
-}
-
 impl Tiny<'_> {
-    fn save(&self) -> Box<[u8]> {
-        // SAFETY: the region is mapped, written only by the kernel and by the heap, and no call into the heap is
-        // active.
-        unsafe { std::slice::from_raw_parts(self.heap.region_start as *const u8, self.bytes) }.into()
-    }
-
-    fn restore(&self, saved: &[u8]) {
-        // SAFETY: as in `save`; the bytes have the region's length, and are a state of this heap at the same address.
-        unsafe { std::ptr::copy_nonoverlapping(saved.as_ptr(), self.heap.region_start as *mut u8, self.bytes) }
-    }
-
-    fn fingerprint(&self) -> Box<[usize]> {
-        let mut words = Vec::with_capacity(64);
-        // SAFETY: the context is that of the live heap.
-        unsafe { (self.view.fingerprint)(self.heap.context, &mut |word| words.push(word)) };
-        words.into()
-    }
-
     /// Every operation that is possible in the state.
     fn steps(&self, scope: &Scope) -> Vec<Step> {
         let natural = scope.sizes.iter().map(|&size| Step::Allocate { size, align: NATURAL_ALIGN_BYTES });
         let aligned = scope.aligned_sizes.iter().map(|&size| Step::Allocate { size, align: scope.align });
         let mut steps: Vec<Step> = natural.chain(aligned).collect();
-        // SAFETY: the context is that of the live heap.
-        unsafe {
-            (self.view.walk)(self.heap.context, &mut |block: Block| {
-                if block.free {
-                    return;
-                }
-                steps.push(Step::Deallocate(block));
-                let mut reallocate =
-                    |align| steps.extend(scope.sizes.iter().map(|&size| Step::Reallocate { block, size, align }));
-                reallocate(NATURAL_ALIGN_BYTES);
-                if scope.reallocates_aligned && block.address.is_multiple_of(scope.align) {
-                    reallocate(scope.align);
-                }
-            });
-        }
+        self.walk(&mut |block: Block| {
+            if block.free {
+                return;
+            }
+            steps.push(Step::Deallocate(block));
+            let mut reallocate =
+                |align| steps.extend(scope.sizes.iter().map(|&size| Step::Reallocate { block, size, align }));
+            reallocate(NATURAL_ALIGN_BYTES);
+            if scope.reallocates_aligned && block.address.is_multiple_of(scope.align) {
+                reallocate(scope.align);
+            }
+        });
         steps
     }
 

@@ -20,6 +20,7 @@ pub mod explore;
 pub mod replays;
 pub mod scenario;
 pub mod search;
+pub mod tiny;
 pub mod watch;
 
 mod script;

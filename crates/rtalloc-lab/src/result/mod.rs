@@ -5,6 +5,7 @@ pub mod catalogue;
 pub mod comparison;
 pub mod costs;
 pub mod document;
+pub mod heap_size;
 pub mod interleave;
 pub mod schema;
 pub mod threads;

@@ -1,24 +1,20 @@
 //! Worst-case memory (Robson): the memory that adversaries make each allocator need, and the theoretical bounds.
 //!
 //! An adversary may have M live units, in requests of 1 to n units, and observes the addresses it receives
-//! ([`adversary`]). The allocator's `need` is the smallest heap in which none of its requests is refused; both this
+//! ([`heap_size`](crate::experiment::heap_size)). The allocator's `need` is the smallest heap in which none of its requests is refused; both this
 //! heap and one that is smaller by one granule, in which a request is refused, were tested.
 
-pub mod adversary;
-mod game;
-mod need;
 #[cfg(test)]
 mod tests;
 pub mod theory;
 
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Task, Tasks};
+use crate::experiment::heap_size::{Question, unit_of};
 use crate::papers::Scale;
 use crate::papers::robson::claims;
 use crate::papers::robson::result::{Adversary, Answer, Need, Robson, Row};
 use crate::replay::isolate::Board;
-use game::unit_of;
-use need::Question;
 use rtalloc_subjects::{SelectError, Subject, select};
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
-use super::need::Played;
 use super::*;
+use crate::experiment::heap_size::{Game, Over, Played};
 use crate::papers::robson::result::Claim;
-use game::Over;
 use rtalloc_subjects::{Guarantee, Unit};
 use rtalloc_subjects::{Region, one};
 

@@ -2,7 +2,7 @@
 
 use super::adversary::play;
 use super::game::{Game, Over};
-use crate::papers::robson::result::{Adversary, Need};
+use crate::result::heap_size::{Adversary, Need};
 use rtalloc_subjects::Unit;
 use rtalloc_subjects::{Heap, Region, Subject};
 

@@ -7,10 +7,10 @@
 mod comb;
 mod pages;
 mod powers;
-pub(super) mod sieve;
+pub mod sieve;
 
 use super::game::{Game, Over};
-use crate::papers::robson::result::Adversary;
+use crate::result::heap_size::Adversary;
 
 /// Runs with requests of at most `n` units (a power of two, at least 4) against pages of this many bytes, 0 if there
 /// are none. Finally the largest remaining request is made; it is refused if the adversary succeeded.

@@ -1,0 +1,218 @@
+//! The schema of heap sizes: what adversaries make an allocator need, and the exact smallest heaps of small worlds.
+
+use serde::{Deserialize, Serialize};
+
+/// An adversary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adversary {
+    /// Robson's program for powers of two, against all non-moving allocators.
+    Powers,
+    /// Requests of every size in turn, against all non-moving allocators.
+    Sizes,
+    /// Requests just above powers of two, with gaps just smaller than the next power, against half-fit.
+    Halves,
+    /// The same with one remaining object in each block of a buddy system, against binary buddies.
+    Buddies,
+    /// Small objects as far apart as the largest request is long, against best-fit.
+    Comb,
+    /// The same for a search that continues from its last position, against next-fit.
+    March,
+    /// The same for a search that skips gaps that are large enough, against half-fit.
+    Teeth,
+    /// All memory in one size after another, against allocators without coalescing.
+    Classes,
+    /// One remaining object per page, against allocators that release a page only when it is empty.
+    Pages,
+}
+
+impl Adversary {
+    /// All adversaries.
+    pub const ALL: [Self; 9] = [
+        Self::Powers,
+        Self::Sizes,
+        Self::Halves,
+        Self::Buddies,
+        Self::Comb,
+        Self::March,
+        Self::Teeth,
+        Self::Classes,
+        Self::Pages,
+    ];
+
+    /// The name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Powers => "powers",
+            Self::Sizes => "sizes",
+            Self::Halves => "halves",
+            Self::Buddies => "buddies",
+            Self::Comb => "comb",
+            Self::March => "march",
+            Self::Teeth => "teeth",
+            Self::Classes => "classes",
+            Self::Pages => "pages",
+        }
+    }
+}
+
+impl Adversary {
+    /// The letter in tables.
+    #[must_use]
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Powers => 'p',
+            Self::Sizes => 's',
+            Self::Halves => 'h',
+            Self::Buddies => 'b',
+            Self::Comb => 'c',
+            Self::March => 'm',
+            Self::Teeth => 't',
+            Self::Classes => 'k',
+            Self::Pages => 'g',
+        }
+    }
+
+    /// A description.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Powers => "Robson's program, against every non-moving allocator",
+            Self::Sizes => "requests of every size behind gaps of one unit less",
+            Self::Halves => "requests just above powers of two, against half-fit",
+            Self::Buddies => "the same, with one object in each buddy",
+            Self::Comb => "single units n - 2 apart, against best-fit",
+            Self::March => "single units n - 1 apart, against next-fit",
+            Self::Teeth => "single units n - 1 apart, against half-fit",
+            Self::Classes => "all memory in one size after another, against classes that keep their memory",
+            Self::Pages => "one object left in each page",
+        }
+    }
+}
+
+/// The smallest heap in which no request of an adversary is refused; in a heap smaller by one granule, one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// Largest request, in units.
+    pub n: u64,
+    /// Maximum live units.
+    pub m: u64,
+    /// Bytes of a unit.
+    pub unit_bytes: u64,
+    /// Of these, the bytes that cannot be requested.
+    pub header_bytes: u64,
+    /// Bytes available to blocks.
+    pub needed_bytes: u64,
+    /// Bytes of control structure before them.
+    pub control_bytes: u64,
+    /// The difference to the largest heap that was observed to fail.
+    pub granule_bytes: u64,
+    /// The highest end of a block in ample memory, in bytes.
+    pub ample_bytes: u64,
+    /// Requests served.
+    pub served: u64,
+    /// Number of games until this was found.
+    pub games: u64,
+    /// The guaranteed size in bytes, if a guarantee is known.
+    pub guaranteed_bytes: Option<u64>,
+}
+
+impl Need {
+    /// Memory needed, in units, divided by the maximum live memory.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.needed_bytes as f64 / (self.m * self.unit_bytes) as f64
+    }
+
+    /// The guarantee, in the same form.
+    #[must_use]
+    pub fn guaranteed(&self) -> Option<f64> {
+        self.guaranteed_bytes.map(|bytes| bytes as f64 / (self.m * self.unit_bytes) as f64)
+    }
+}
+
+/// A move of a program, in units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Requests an object of this many units.
+    Take(usize),
+    /// Frees an object, numbered in the order of requests from 0 on.
+    Give(usize),
+}
+
+/// The exact smallest heaps of small worlds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Exact {
+    /// Most live units of the largest world.
+    pub m: usize,
+    /// Its largest request, in units.
+    pub n: usize,
+    /// The most states of a search.
+    pub most_states: usize,
+    /// What any allocator that moves nothing needs.
+    pub any_allocator: Vec<AnyAllocator>,
+    /// One row per allocator.
+    pub rows: Vec<ExactRow>,
+}
+
+/// The smallest heap that an allocator which moves nothing can manage with, whatever the program of a world does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnyAllocator {
+    /// Most live units.
+    pub m: usize,
+    /// Largest request, in units.
+    pub n: usize,
+    /// The heap, in units.
+    pub heap_units: usize,
+}
+
+/// The small worlds of an allocator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExactRow {
+    /// Name.
+    pub subject: String,
+    /// Bytes of a unit.
+    pub unit_bytes: usize,
+    /// Of these, the bytes that cannot be requested.
+    pub header_bytes: usize,
+    /// Bytes of a page, 0 if the allocator has none.
+    pub page_bytes: usize,
+    /// The formula of its guarantee.
+    pub guarantee: Option<String>,
+    /// The worlds, by n and then by M, as far as states allow.
+    pub cells: Vec<ExactCell>,
+}
+
+/// A world of an allocator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExactCell {
+    /// Most live units.
+    pub m: usize,
+    /// Largest request, in units.
+    pub n: usize,
+    /// Bytes for blocks of the smallest heap that refuses nothing; where that is not known, of the smallest heap that
+    /// was not decided. All smaller heaps refuse some program.
+    pub block_bytes: usize,
+    /// Whether that heap refuses nothing.
+    pub is_exact: bool,
+    /// States of the last search.
+    pub states: usize,
+    /// Bytes of the region whose heap is the next smaller one, and a shortest program that it refuses; `None` if there
+    /// is no smaller heap, or if only a smaller world decided it.
+    pub witness: Option<Witness>,
+    /// Bytes that the formula promises to suffice.
+    pub guaranteed_bytes: Option<u64>,
+}
+
+/// A program that a heap refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Witness {
+    /// Bytes of the heap's region.
+    pub region_bytes: usize,
+    /// Bytes for blocks in it.
+    pub block_bytes: usize,
+    /// The program; its last request is refused.
+    pub steps: Vec<Step>,
+}
