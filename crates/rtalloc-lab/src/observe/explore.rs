@@ -106,7 +106,7 @@ pub fn drive<M: Meter>(
     let mut known: HashSet<Box<[usize]>> = HashSet::new();
     let fingerprint = || {
         let mut words = Vec::with_capacity(64);
-        tiny.fingerprint(&mut words);
+        tiny.fingerprint(&mut |word| words.push(word));
         words.into_boxed_slice()
     };
     known.insert(fingerprint());

@@ -22,7 +22,7 @@ impl<'region> Tiny<'region> {
         Ok(Self { heap: Heap::new(subject, region, bytes)?, view, bytes })
     }
 
-    /// The smallest region, of at least `least_bytes`, whose fresh heap has at least `block_bytes` for blocks; `None` if
+    /// The smallest region, a multiple of 8 bytes and at least `least_bytes`, whose fresh heap has at least `block_bytes` for blocks; `None` if
     /// it is larger than the given one.
     #[must_use]
     pub fn region_bytes(
@@ -33,7 +33,7 @@ impl<'region> Tiny<'region> {
         least_bytes: usize,
     ) -> Option<usize> {
         let is_enough = |tiny: Tiny<'_>| tiny.block_bytes() >= block_bytes;
-        let mut sizes = least_bytes..=region.len();
+        let mut sizes = (least_bytes.next_multiple_of(8)..=region.len()).step_by(8);
         sizes.find(|&bytes| Tiny::new(subject, view, region, bytes).is_ok_and(is_enough))
     }
 
@@ -70,9 +70,9 @@ impl<'region> Tiny<'region> {
         unsafe { std::ptr::copy_nonoverlapping(saved.as_ptr(), self.heap.region_start as *mut u8, self.bytes) }
     }
 
-    /// Appends the heap's abstract state.
-    pub fn fingerprint(&self, words: &mut Vec<usize>) {
+    /// Emits the heap's abstract state.
+    pub fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         // SAFETY: the context is that of the live heap.
-        unsafe { (self.view.fingerprint)(self.heap.context, &mut |word| words.push(word)) };
+        unsafe { (self.view.fingerprint)(self.heap.context, word) };
     }
 }

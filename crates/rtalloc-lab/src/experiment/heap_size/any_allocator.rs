@@ -30,19 +30,14 @@ pub fn smallest_heap(m: usize, n: usize, least_units: usize, most_positions: u64
     None
 }
 
-/// An object in a heap of cells.
-#[derive(Clone, Copy, Debug)]
-struct Object {
-    at: usize,
-    units: usize,
-}
-
 struct Game {
     cells: usize,
     m: usize,
     n: usize,
     /// The number of positions of h cells with at most b units is `counts[h][b]`: positions are numbered by it.
     counts: Vec<Vec<u64>>,
+    /// The number of positions before those that begin with an object of k units is `before[h][b][k]`.
+    before: Vec<Vec<Vec<u64>>>,
 }
 
 /// A bit for every position.
@@ -54,34 +49,27 @@ fn is_lost(lost: &Lost, position: u64) -> bool {
 
 impl Game {
     fn new(cells: usize, m: usize, n: usize) -> Self {
-        let mut counts: Vec<Vec<u64>> = vec![vec![1; m + 1]];
+        let mut game = Self { cells, m, n, counts: vec![vec![1; m + 1]], before: vec![Vec::new()] };
         for h in 1..=cells {
-            let with = |b: usize, k: usize| counts[h - k][b - k];
-            let count = |b: usize| counts[h - 1][b] + (1..=n.min(h).min(b)).map(|k| with(b, k)).sum::<u64>();
-            let row = (0..=m).map(count).collect();
-            counts.push(row);
+            let (mut counts, mut before) = (Vec::new(), Vec::new());
+            for b in 0..=m {
+                let mut count = game.counts[h - 1][b];
+                let mut of_sizes = vec![0];
+                for k in 1..=n.min(h).min(b) {
+                    of_sizes.push(count);
+                    count += game.counts[h - k][b - k];
+                }
+                counts.push(count);
+                before.push(of_sizes);
+            }
+            game.counts.push(counts);
+            game.before.push(before);
         }
-        Self { cells, m, n, counts }
+        game
     }
 
     fn positions(&self) -> u64 {
         self.counts[self.cells][self.m]
-    }
-
-    /// The number of positions before those that continue with an object of `units`, where `h` cells and `b` units are
-    /// left.
-    fn before(&self, h: usize, b: usize, units: usize) -> u64 {
-        self.counts[h - 1][b] + (1..units).map(|k| self.counts[h - k][b - k]).sum::<u64>()
-    }
-
-    /// The number of the position with these objects, in the order of their places.
-    fn number(&self, objects: impl Iterator<Item = Object>) -> u64 {
-        let (mut number, mut left) = (0, self.m);
-        for Object { at, units } in objects {
-            number += self.before(self.cells - at, left, units);
-            left -= units;
-        }
-        number
     }
 
     /// Whether the empty heap is lost.
@@ -90,7 +78,6 @@ impl Game {
         let lost: Vec<AtomicU64> = std::iter::repeat_with(AtomicU64::default).take(words).collect();
         loop {
             let has_changed = AtomicBool::new(false);
-            // The first cells of the positions of each thread.
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             std::thread::scope(|scope| {
                 for thread in 0..threads {
@@ -111,6 +98,15 @@ impl Game {
     }
 }
 
+/// An object of a position: its place, and the number and the units left before it.
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    at: usize,
+    units: usize,
+    number: u64,
+    left: usize,
+}
+
 /// Visits every position and marks those that are lost.
 struct Sweep<'a> {
     game: &'a Game,
@@ -122,7 +118,7 @@ struct Sweep<'a> {
     threads: usize,
 }
 
-/// Where the positions are divided between threads.
+/// The cell at which positions are divided between threads. A position with an object across it is visited by all.
 const DIVIDED_AT: usize = 6;
 
 impl Sweep<'_> {
@@ -130,49 +126,57 @@ impl Sweep<'_> {
     /// is that of the first of them.
     fn from(&mut self, at: usize, left: usize, number: u64) {
         if at >= self.game.cells {
-            if !is_lost(self.lost, number) && self.loses() {
+            if !is_lost(self.lost, number) && self.loses(number, left) {
                 self.lost[(number / 64) as usize].fetch_or(1 << (number % 64), Ordering::Relaxed);
                 self.has_changed.store(true, Ordering::Relaxed);
             }
             return;
         }
-        if at == DIVIDED_AT.min(self.game.cells - 1) && number as usize % self.threads != self.thread {
-            // An object across this cell is in no thread's part: it is visited by all.
+        if at == DIVIDED_AT && number as usize % self.threads != self.thread {
             return;
         }
         self.from(at + 1, left, number);
         for units in 1..=self.game.n.min(left).min(self.game.cells - at) {
-            self.objects.push(Object { at, units });
-            let number = number + self.game.before(self.game.cells - at, left, units);
+            self.objects.push(Object { at, units, number, left });
+            let number = number + self.game.before[self.game.cells - at][left][units];
             self.from(at + units, left - units, number);
             self.objects.pop();
         }
     }
 
-    /// Whether the position leads to lost ones.
-    fn loses(&self) -> bool {
-        let objects = &self.objects;
-        let without = |freed: usize| objects.iter().enumerate().filter(move |(at, _)| *at != freed).map(|(_, one)| *one);
-        if (0..objects.len()).any(|freed| is_lost(self.lost, self.game.number(without(freed)))) {
-            return true;
+    /// The number of a position that is as far as cell `at` the one with this number and these units left, and then has
+    /// the objects given.
+    fn number(&self, mut number: u64, mut left: usize, objects: &[Object]) -> u64 {
+        for object in objects {
+            number += self.game.before[self.game.cells - object.at][left][object.units];
+            left -= object.units;
         }
-        let left = self.game.m - objects.iter().map(|object| object.units).sum::<usize>();
-        (1..=self.game.n.min(left)).any(|units| !self.can_place(units))
+        number
+    }
+
+    /// Whether the position with the present objects leads to lost ones.
+    fn loses(&self, number: u64, left: usize) -> bool {
+        for (freed, object) in self.objects.iter().enumerate() {
+            if is_lost(self.lost, self.number(object.number, object.left, &self.objects[freed + 1..])) {
+                return true;
+            }
+        }
+        (1..=self.game.n.min(left)).any(|units| !self.can_place(units, number, left))
     }
 
     /// Whether a request can be placed so that the position is not lost.
-    fn can_place(&self, units: usize) -> bool {
+    fn can_place(&self, units: usize, number: u64, left: usize) -> bool {
         let mut begin = 0;
         for place in 0..=self.objects.len() {
-            let end = self.objects.get(place).map_or(self.game.cells, |object| object.at);
+            let next = self.objects.get(place);
+            let (end, number, left) = next.map_or((self.game.cells, number, left), |next| (next.at, next.number, next.left));
             for at in begin..(end + 1).saturating_sub(units).max(begin) {
-                let (before, after) = self.objects.split_at(place);
-                let all = before.iter().copied().chain([Object { at, units }]).chain(after.iter().copied());
-                if !is_lost(self.lost, self.game.number(all)) {
+                let number = number + self.game.before[self.game.cells - at][left][units];
+                if !is_lost(self.lost, self.number(number, left - units, &self.objects[place..])) {
                     return true;
                 }
             }
-            begin = self.objects.get(place).map_or(end, |object| object.at + object.units);
+            begin = next.map_or(end, |next| next.at + next.units);
         }
         false
     }

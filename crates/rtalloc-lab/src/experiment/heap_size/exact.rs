@@ -38,7 +38,7 @@ pub fn search(tiny: &Tiny<'_>, unit: Unit, m: usize, n: usize, most_states: usiz
     let mut search = Search::new(tiny, unit);
     let mut frontier = Frontier::default();
     search.find(&mut frontier, &[], 0, 0);
-    let mut number = 0;
+    let (mut number, mut live) = (0, Vec::new());
     while !frontier.words.is_empty() {
         let mut next = Frontier::default();
         let mut rest = &frontier.words[..];
@@ -48,10 +48,10 @@ pub fn search(tiny: &Tiny<'_>, unit: Unit, m: usize, n: usize, most_states: usiz
             let requests = (1..=most).map(|units| units as u8);
             let frees = (0..search.live.len()).map(|position| GIVE + position as u8);
             for step in requests.chain(frees) {
-                let Some(live) = search.perform(step) else {
-                    let moves = search.path(number, step);
-                    return (Outcome::Refuses(moves), search.moves.len());
-                };
+                if !search.perform(step, &mut live) {
+                    let states = search.moves.len();
+                    return (Outcome::Refuses(search.path(number, step)), states);
+                }
                 search.find(&mut next, &live, number, step);
             }
             number += 1;
@@ -89,8 +89,10 @@ struct Frontier {
     words: Vec<u64>,
 }
 
-/// Bytes of a word of memory.
-const WORD_BYTES: usize = 4;
+/// The words of a heap's memory, of which there is a whole number.
+fn words_of(memory: &[u8]) -> &[[u8; 4]] {
+    memory.as_chunks().0
+}
 
 struct Search<'t, 'r> {
     tiny: &'t Tiny<'r>,
@@ -104,7 +106,6 @@ struct Search<'t, 'r> {
     memory: Vec<u8>,
     changed: Vec<usize>,
     live: Vec<Object>,
-    words: Vec<usize>,
     bytes: Vec<u8>,
 }
 
@@ -121,16 +122,15 @@ impl<'t, 'r> Search<'t, 'r> {
             moves: Vec::new(),
             changed: Vec::new(),
             live: Vec::new(),
-            words: Vec::new(),
             bytes: Vec::new(),
         }
     }
 
     /// Makes the first state of the frontier the one to expand; returns the others.
     fn load<'f>(&mut self, frontier: &'f [u64]) -> &'f [u64] {
+        let (memory, fresh) = (self.memory.as_chunks_mut().0, words_of(&self.fresh));
         for index in self.changed.drain(..) {
-            let range = index * WORD_BYTES..((index + 1) * WORD_BYTES).min(self.fresh.len());
-            self.memory[range.clone()].copy_from_slice(&self.fresh[range]);
+            memory[index] = fresh[index];
         }
         let (objects, rest) = frontier[1..].split_at((frontier[0] >> 32) as usize);
         let (changes, rest) = rest.split_at((frontier[0] & 0xffff_ffff) as usize);
@@ -138,27 +138,26 @@ impl<'t, 'r> Search<'t, 'r> {
         self.live.extend(objects.iter().map(|&object| Object(object)));
         for &change in changes {
             let index = (change >> 32) as usize;
-            let range = index * WORD_BYTES..((index + 1) * WORD_BYTES).min(self.fresh.len());
-            let value = (change as u32).to_le_bytes();
-            self.memory[range.clone()].copy_from_slice(&value[..range.len()]);
+            memory[index] = (change as u32).to_le_bytes();
             self.changed.push(index);
         }
         rest
     }
 
-    /// Performs a move in the state that is expanded; returns the objects that are live afterwards, or `None` if the
-    /// request is refused.
-    fn perform(&self, step: u8) -> Option<Vec<Object>> {
+    /// Performs a move in the state that is expanded. Returns whether the request was served, and leaves in `live` the
+    /// objects that are live afterwards.
+    fn perform(&self, step: u8, live: &mut Vec<Object>) -> bool {
         self.tiny.restore(&self.memory);
         let (entries, context) = (&self.tiny.heap.entries, self.tiny.heap.context);
-        let mut live = self.live.clone();
+        live.clear();
+        live.extend_from_slice(&self.live);
         if step < GIVE {
             let units = usize::from(step);
             let bytes = self.unit.request_bytes(units);
             // SAFETY: the heap is live, and at least one byte is requested at its natural alignment.
             let block = unsafe { (entries.allocate)(context, bytes, entries.natural_align_bytes) };
             if block.is_null() {
-                return None;
+                return false;
             }
             let object = Object::new(block as usize - self.tiny.heap.region_start, units);
             let position = live.partition_point(|other| *other < object);
@@ -170,18 +169,19 @@ impl<'t, 'r> Search<'t, 'r> {
             // SAFETY: the block is live in this state, and was requested with this size and alignment.
             unsafe { (entries.deallocate)(context, block, bytes, entries.natural_align_bytes) };
         }
-        Some(live)
+        true
     }
 
     /// Adds the heap's state to the frontier unless it is known.
     fn find(&mut self, frontier: &mut Frontier, live: &[Object], parent: usize, step: u8) {
-        self.words.clear();
-        self.tiny.fingerprint(&mut self.words);
-        self.bytes.clear();
-        self.bytes.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
+        let Self { bytes, tiny, .. } = self;
+        bytes.clear();
+        tiny.fingerprint(&mut |word| bytes.extend_from_slice(&word.to_le_bytes()));
         // Objects come after all words of the fingerprint, their number last: no two lists are the same bytes.
-        self.bytes.extend(live.iter().flat_map(|object| object.0.to_le_bytes()));
-        self.bytes.extend((live.len() as u64).to_le_bytes());
+        for object in live {
+            bytes.extend_from_slice(&object.0.to_le_bytes());
+        }
+        bytes.extend_from_slice(&live.len().to_le_bytes());
         if !self.known.insert(xxh3_128(&self.bytes)) {
             return;
         }
@@ -190,13 +190,12 @@ impl<'t, 'r> Search<'t, 'r> {
         let begin = frontier.words.len();
         frontier.words.push(0);
         frontier.words.extend(live.iter().map(|object| object.0));
-        let (memory, fresh) = (self.tiny.memory().chunks(WORD_BYTES), self.fresh.chunks(WORD_BYTES));
-        let changed = memory.zip(fresh).enumerate().filter(|(_, (now, fresh))| now != fresh);
-        frontier.words.extend(changed.map(|(index, (now, _))| {
-            let mut value = [0; WORD_BYTES];
-            value[..now.len()].copy_from_slice(now);
-            (index as u64) << 32 | u64::from(u32::from_le_bytes(value))
-        }));
+        let (memory, fresh) = (words_of(self.tiny.memory()), words_of(&self.fresh));
+        for index in 0..fresh.len() {
+            if memory[index] != fresh[index] {
+                frontier.words.push((index as u64) << 32 | u64::from(u32::from_le_bytes(memory[index])));
+            }
+        }
         let changes = frontier.words.len() - begin - 1 - live.len();
         frontier.words[begin] = (live.len() as u64) << 32 | changes as u64;
     }
@@ -214,20 +213,20 @@ impl<'t, 'r> Search<'t, 'r> {
         self.memory.copy_from_slice(&self.fresh);
         self.live.clear();
         let mut numbers: Vec<(Object, usize)> = Vec::new();
-        let mut steps = Vec::new();
+        let (mut steps, mut live, mut requests) = (Vec::new(), Vec::new(), 0);
         for step in moves {
-            let live = self.perform(step);
+            self.perform(step, &mut live);
             if step < GIVE {
-                let requests = steps.iter().filter(|step| matches!(step, Step::Take(_))).count();
                 steps.push(Step::Take(usize::from(step)));
-                let placed = live.iter().flatten().find(|object| !self.live.contains(object));
+                let placed = live.iter().find(|object| !self.live.contains(object));
                 numbers.extend(placed.map(|object| (*object, requests)));
+                requests += 1;
             } else {
                 let object = self.live[usize::from(step - GIVE)];
                 let position = numbers.iter().position(|(other, _)| *other == object).expect("a live object");
                 steps.push(Step::Give(numbers.swap_remove(position).1));
             }
-            self.live = live.unwrap_or_default();
+            self.live.clone_from(&live);
             self.memory.copy_from_slice(self.tiny.memory());
         }
         steps
