@@ -11,6 +11,7 @@
 //!   included) before the allocator's own rounding.
 //! - A few units at the ends of a heap are not blocks (end marks, alignment). They come on top.
 
+use rtalloc::buddy::binary::LargestBlocks;
 use rtalloc::compact_fit::guarantee::{entry_pages, pages_of_bytes};
 use rtalloc::compact_fit::{DefaultLadder, Ladder, PaperLadder};
 
@@ -64,25 +65,17 @@ pub enum Guarantee {
     /// Derivation: as [`GoodFit`](Self::GoodFit), where a request of r is refused if no gap has the next power of two
     /// R. `(M - r + 1) R` is largest for the smallest r that is rounded up to n', `n'/2 + 1`.
     HalfFit,
-    /// `2M(1 + ceil(log2 n)) + n'`, n' being n rounded up to a power of two, of the binary buddy.
-    ///
-    /// Derivation, for requests that are powers of two: call a block *used* if an object is in it, let T(i) be the most
-    /// memory in used blocks of 2^i at any time, and T(0) <= M. A block of 2^i is divided only if no smaller sufficient
-    /// block is free: then both halves of every other divided block are used, so that divided blocks of 2^i have at
-    /// most `T(i - 1) + 2^(i-1)`. The others are objects of 2^i, at most M. So `T(i) <= T(i - 1) + M + 2^(i-1)`, and
-    /// `T(log2 n) <= M(1 + log2 n) + n - 1`. A request that is refused needs all blocks used. With rounding, an object
-    /// is less than twice what was requested: 2M for M.
-    ///
-    /// A region that is not aligned begins and ends with smaller top blocks, at most two of each size. Whenever a block
-    /// of 2^i is divided those of 2^(i-1) are used as well, and are not halves: they are within `T(i - 1)`. If no block
-    /// of 2^i was ever divided, all top blocks below 2^i have less than 2^(i+1) units, no more than the terms of these
-    /// sizes as n <= M.
+    /// `(u + 1) n' - 1`, n' being n rounded up to a power of two, of the binary buddy: [`LargestBlocks`] computes u from
+    /// the most live objects of each size, `M / (2^(i-1) + 1)` of those that are rounded up to 2^i units. It is at most
+    /// `2M(1 + ceil(log2 n)) + 2n'`. Theorem and proof: `docs/guarantees/binary-buddy.md`; here for a heap that begins
+    /// anywhere.
     BinaryBuddy,
-    /// `n M`, of simple segregated storage, whose classes are the multiples of a unit: each of c = n classes has at
-    /// most as many blocks as were ever live at a time, at most M units of them.
+    /// The sum of `k floor(M / k)` over k from 1 to n, at most `n M`, of simple segregated storage, whose classes are the
+    /// multiples of a unit: a class has at most as many blocks as were ever live at a time
+    /// (`docs/guarantees/segregated.md`).
     EveryClass,
-    /// `2M(1 + ceil(log2 n))` and a page for each class, of Kingsley's allocator: as above, where a block is less than
-    /// twice the request and classes are powers of two.
+    /// The same over powers of two, and a page for each class, of Kingsley's allocator: a class of 2^i serves objects of
+    /// more than 2^(i-1), at most `M / (2^(i-1) + 1)` at a time.
     PowerClasses,
     /// A page for every live unit, and one more, of allocators that give an empty page to the next request, as long as
     /// no object is larger than half a page: when a page is refused, every page holds an object.
@@ -106,9 +99,9 @@ impl Guarantee {
             Self::AnyFit => "n(M - n + 1)".into(),
             Self::GoodFit(parts) => format!("n\u{b7}{}/{parts}\u{b7}(M - n + 1)", parts + 1),
             Self::HalfFit => "n'(M - n'/2), n' = 2^\u{2308}log2 n\u{2309}".into(),
-            Self::BinaryBuddy => "2M(1 + \u{2308}log2 n\u{2309}) + 2^\u{2308}log2 n\u{2309}".into(),
-            Self::EveryClass => "n\u{b7}M".into(),
-            Self::PowerClasses => "2M(1 + \u{2308}log2 n\u{2309}) + a page for each class".into(),
+            Self::BinaryBuddy => "(u + 1)n' - 1, u in blocks of n' = 2^\u{2308}log2 n\u{2309}".into(),
+            Self::EveryClass => "the sum of k\u{230a}M/k\u{230b}, k to n".into(),
+            Self::PowerClasses => "the sum of the peaks of classes, and a page for each".into(),
             Self::Pages => "a page for every unit, and one".into(),
             Self::CompactFit { not_full, .. } => {
                 format!("full pages, and {not_full} not-full for each class")
@@ -126,9 +119,16 @@ impl Guarantee {
             Self::AnyFit => most_with_gaps(m, n, |r| r),
             Self::GoodFit(parts) => most_with_gaps(m, n, |r| r + r.div_ceil(parts as usize)),
             Self::HalfFit => most_with_gaps(m, n, usize::next_power_of_two),
-            Self::BinaryBuddy => 2 * m * (1 + logarithm) + n.next_power_of_two(),
-            Self::EveryClass => m * n,
-            Self::PowerClasses => 2 * m * (1 + logarithm) + (logarithm + 2) * page_bytes.div_ceil(unit.bytes),
+            Self::BinaryBuddy => {
+                let blocks = (0..=logarithm).fold(LargestBlocks::NONE, |blocks, log2| blocks.and(most_of(m, log2), m));
+                (blocks.count() + 1) * n.next_power_of_two() - 1
+            }
+            Self::EveryClass => (1..=n).map(|k| k * (m / k)).sum(),
+            Self::PowerClasses => {
+                let page = page_bytes.div_ceil(unit.bytes).max(1);
+                let of_class = |log2| (most_of(m, log2) << log2) + page;
+                (0..=logarithm).map(of_class).sum()
+            }
             Self::Pages if 2 * n * unit.bytes <= page_bytes => (m + 1) * page_bytes.div_ceil(unit.bytes),
             Self::Pages => return None,
             Self::CompactFit { not_full, paper: false } => return compact_fit::<DefaultLadder>(unit, m, n, not_full),
@@ -136,6 +136,11 @@ impl Guarantee {
         };
         Some((units * unit.bytes) as u64)
     }
+}
+
+/// The most live objects that are rounded up to 2^`log2` units.
+fn most_of(m: usize, log2: usize) -> usize {
+    m / if log2 == 0 { 1 } else { (1 << (log2 - 1)) + 1 }
 }
 
 /// The most of `(M - r + 1) R` over r up to n, where a request of r is refused if no gap has R units.

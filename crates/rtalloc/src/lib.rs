@@ -117,6 +117,7 @@ pub mod contract;
 pub mod handles;
 pub mod hook;
 pub mod indexed;
+pub mod limits;
 pub mod mechanism;
 mod region;
 pub mod regional;

@@ -61,6 +61,7 @@ enum Command {
     Allocators(allocators::Arguments),
     Reproduce(reproduce::Arguments),
     Costs(costs::Arguments),
+    Size(size::Arguments),
     Interleave(interleave::Arguments),
     Tune(tune::Arguments),
     Export(export::Arguments),
@@ -70,7 +71,6 @@ enum Command {
 
 /// Parses the command line and runs the subcommand; an error goes to standard error with its causes.
 pub fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("trial") { size::trial(); return ExitCode::SUCCESS; }
     let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
     QUIET.store(cli.quiet, Ordering::Relaxed);
     let failure = match cli.command {
@@ -90,6 +90,7 @@ pub fn main() -> ExitCode {
         Some(Command::Allocators(arguments)) => allocators::main(&arguments),
         Some(Command::Reproduce(arguments)) => reproduce::main(&arguments),
         Some(Command::Costs(arguments)) => costs::main(&arguments),
+        Some(Command::Size(arguments)) => size::main(&arguments),
         Some(Command::Interleave(arguments)) => interleave::main(&arguments),
         Some(Command::Tune(arguments)) => tune::main(&arguments),
         Some(Command::Export(arguments)) => export::main(&arguments),

@@ -9,6 +9,7 @@ pub mod catalogue;
 pub mod comparison;
 pub mod costs;
 pub mod csv;
+pub mod heap_size;
 pub mod interleave;
 pub mod metric;
 pub(crate) mod page;

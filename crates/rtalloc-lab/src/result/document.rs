@@ -39,6 +39,8 @@ schemas! {
     ALLOCATORS = ("rtalloc-allocators", 2);
     /// `rtalloc costs`.
     COSTS = ("rtalloc-costs", 2);
+    /// `rtalloc size --exact`.
+    SIZE = ("rtalloc-size", 1);
     /// `rtalloc interleave`.
     INTERLEAVE = ("rtalloc-interleave", 2);
     /// `rtalloc tune`.

@@ -151,22 +151,12 @@ pub struct Exact {
     pub n: usize,
     /// The most states of a search.
     pub most_states: usize,
-    /// What any allocator that moves nothing needs.
-    pub any_allocator: Vec<AnyAllocator>,
     /// One row per allocator.
     pub rows: Vec<ExactRow>,
 }
 
-/// The smallest heap that an allocator which moves nothing can manage with, whatever the program of a world does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnyAllocator {
-    /// Most live units.
-    pub m: usize,
-    /// Largest request, in units.
-    pub n: usize,
-    /// The heap, in units.
-    pub heap_units: usize,
-}
+/// The name of the row of the best that any allocator which moves nothing could do.
+pub const ANY: &str = "any allocator";
 
 /// The small worlds of an allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -57,13 +57,14 @@
 //! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
+use crate::limits::{Limit, largest_bytes, most_objects};
 use crate::mechanism::bits::{computed, floor_log2};
-use crate::mechanism::buddy::{Buddies, Piece, SideTable, System};
+use crate::mechanism::buddy::{Buddies, Piece, Placement, SideTable, System};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Class;
-use crate::mechanism::stats::NoStats;
-use crate::mechanism::word::Offset32;
+use crate::mechanism::stats::{NoStats, StatsPolicy};
+use crate::mechanism::word::{Offset32, Width};
 use core::num::NonZeroUsize;
 
 /// Bytes of the smallest block by default.
@@ -75,6 +76,95 @@ pub const UNLIMITED: usize = 1 << (usize::BITS - 2);
 /// Binary buddies with links of width `W`, statistics `T`, tags in `P`, and a smallest block of `UNIT` bytes.
 pub type BinaryBuddy<'r, W = Offset32, T = NoStats, P = SideTable, const UNIT: usize = UNIT_BYTES> =
     PolicyHeap<'r, Buddies<Binary<UNIT, UNLIMITED>, P, W>, T>;
+
+impl<W: Width, T: StatsPolicy, P: Placement, const UNIT: usize, const MOST: usize>
+    PolicyHeap<'_, Buddies<Binary<UNIT, MOST>, P, W>, T>
+{
+    /// Bytes of a region, wherever it starts, in which no request within the limits is ever refused;
+    /// [`usize::MAX`] if no region suffices. Theorem and proof: `docs/guarantees/binary-buddy.md`.
+    ///
+    /// ```
+    /// use rtalloc::BinaryBuddy;
+    /// use rtalloc::limits::Limit;
+    ///
+    /// // Sizes that are known, in any number: little more than what is live, 63.5 KiB, and a largest block.
+    /// const KNOWN: [Limit; 2] = [Limit::of(100, 512), Limit::of(7, 2048)];
+    /// assert!(<BinaryBuddy>::region_bytes_for(&KNOWN) < 72 << 10);
+    /// ```
+    ///
+    /// # Time
+    ///
+    /// Linear in the limits, times the number of block sizes.
+    #[must_use]
+    pub const fn region_bytes_for(limits: &[Limit]) -> usize {
+        Self::region_bytes_for_modes(&[limits])
+    }
+
+    /// The same for a program with several modes: at any time, what is live is within the limits of one of them.
+    ///
+    /// # Time
+    ///
+    /// As [`region_bytes_for`](Self::region_bytes_for).
+    #[must_use]
+    pub const fn region_bytes_for_modes(modes: &[&[Limit]]) -> usize {
+        let largest_bytes = largest_bytes(modes);
+        if largest_bytes == 0 {
+            return 0;
+        }
+        let mut blocks = LargestBlocks::NONE;
+        // The bytes of a block, and those of the largest request below it.
+        let (mut block_bytes, mut below_bytes) = (UNIT, 0);
+        loop {
+            if block_bytes > MOST {
+                return usize::MAX;
+            }
+            let request_bytes = block_bytes - P::HEADER_BYTES;
+            let of_size = most_objects(modes, below_bytes + 1, request_bytes);
+            blocks = blocks.and(of_size, most_objects(modes, 1, request_bytes));
+            if request_bytes >= largest_bytes {
+                break;
+            }
+            (block_bytes, below_bytes) = (2 * block_bytes, request_bytes);
+        }
+        // Aligned blocks in a span that begins anywhere.
+        let Some(aligned_bytes) = blocks.count().checked_mul(block_bytes) else { return usize::MAX };
+        if aligned_bytes > UNLIMITED {
+            return usize::MAX;
+        }
+        let span_bytes = aligned_bytes + block_bytes - UNIT;
+        let last = if span_bytes > MOST { MOST.ilog2() } else { span_bytes.ilog2() };
+        Self::CONTROL_BYTES + Buddies::<Binary<UNIT, MOST>, P, W>::room_bytes(span_bytes, Class::new(last as usize))
+    }
+}
+
+/// The blocks of the largest size that a binary buddy system needs, computed from the smallest size upwards:
+///
+/// ```text
+/// u_0 = min(a_0, c_0)        u_i = min(a_i + ceil(u_{i-1} / 2), c_i)
+/// ```
+///
+/// with at most `a_i` live objects in blocks of size i, and at most `c_i` in blocks of size i or smaller. Each size is
+/// twice the one before. The proof is in `docs/guarantees/binary-buddy.md`.
+#[derive(Clone, Copy, Debug)]
+pub struct LargestBlocks(usize);
+
+impl LargestBlocks {
+    /// Before the smallest size.
+    pub const NONE: Self = LargestBlocks(0);
+
+    /// With the next size: the most live objects of this size, and of this size or smaller.
+    #[must_use]
+    pub const fn and(self, of_size: usize, up_to_size: usize) -> Self {
+        let blocks = of_size.saturating_add(self.0.div_ceil(2));
+        LargestBlocks(if blocks < up_to_size { blocks } else { up_to_size })
+    }
+
+    /// Their number.
+    #[must_use]
+    pub const fn count(self) -> usize {
+        self.0
+    }
+}
 
 /// Powers of two from `UNIT` to `MOST` bytes. A class is the logarithm.
 #[derive(Clone, Copy, Debug)]

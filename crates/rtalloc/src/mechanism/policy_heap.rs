@@ -176,9 +176,12 @@ pub struct PolicyHeap<'r, P, T = NoStats> {
 unsafe impl<P, T: Send> Send for PolicyHeap<'_, P, T> {}
 
 impl<'r, P: Policy, T: StatsPolicy> PolicyHeap<'r, P, T> {
+    /// Bytes from the start of a region, wherever it is, to the policy's room, at most.
+    pub(crate) const CONTROL_BYTES: usize = align_of::<Control<P, T>>() - 1 + size_of::<Control<P, T>>();
+
     /// Length of a region that suffices for a heap, wherever it starts.
     fn needed_bytes(config: P::Config) -> usize {
-        align_of::<Control<P, T>>() - 1 + size_of::<Control<P, T>>() + P::needed_bytes(config)
+        Self::CONTROL_BYTES + P::needed_bytes(config)
     }
 
     /// The policy.

@@ -47,11 +47,12 @@
 //! <!-- end of figures -->
 
 use crate::contract::Contract;
+use crate::limits::{Limit, largest_bytes, most_objects};
 use crate::mechanism::class_lists::{ClassLists, ClassMap, class_contract};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Class;
-use crate::mechanism::stats::NoStats;
+use crate::mechanism::stats::{NoStats, StatsPolicy};
 use crate::mechanism::word::{Offset32, Width};
 
 /// Classes `QUANTUM` bytes apart, `CLASSES` of them.
@@ -70,6 +71,53 @@ pub type SimpleSegregated<
     W = Offset32,
     T = NoStats,
 > = PolicyHeap<'r, SimpleSegregatedPolicy<QUANTUM, CLASSES, W>, T>;
+
+impl<const QUANTUM: usize, const CLASSES: usize, W: Width, T: StatsPolicy> SimpleSegregated<'_, QUANTUM, CLASSES, W, T> {
+    /// Bytes of a region, wherever it starts, in which no request within the limits is ever refused; [`usize::MAX`] if
+    /// a request is larger than the largest class. Theorem and proof: `docs/guarantees/segregated.md`.
+    ///
+    /// ```
+    /// use rtalloc::SimpleSegregated;
+    /// use rtalloc::limits::Limit;
+    ///
+    /// // A pool for each size; a request of 200 bytes takes a block of 208.
+    /// const KNOWN: [Limit; 2] = [Limit::of(64, 200), Limit::of(10, 1000)];
+    /// assert!(<SimpleSegregated>::region_bytes_for(&KNOWN) < 64 * 208 + 10 * 1008 + 400);
+    /// ```
+    ///
+    /// # Time
+    ///
+    /// Linear in the limits, times the number of classes.
+    #[must_use]
+    pub const fn region_bytes_for(limits: &[Limit]) -> usize {
+        Self::region_bytes_for_modes(&[limits])
+    }
+
+    /// The same for a program with several modes: at any time, what is live is within the limits of one of them.
+    ///
+    /// # Time
+    ///
+    /// As [`region_bytes_for`](Self::region_bytes_for).
+    #[must_use]
+    pub const fn region_bytes_for_modes(modes: &[&[Limit]]) -> usize {
+        let largest_bytes = largest_bytes(modes);
+        if largest_bytes == 0 {
+            return 0;
+        }
+        if largest_bytes > QUANTUM * CLASSES - W::BYTES {
+            return usize::MAX;
+        }
+        let (mut block_bytes, mut class) = (0_usize, 0);
+        while class < CLASSES {
+            let (below_bytes, request_bytes) = ((class * QUANTUM).saturating_sub(W::BYTES), (class + 1) * QUANTUM - W::BYTES);
+            let objects = most_objects(modes, below_bytes + 1, request_bytes);
+            block_bytes = block_bytes.saturating_add(objects.saturating_mul((class + 1) * QUANTUM));
+            class += 1;
+        }
+        let heads_bytes = CLASSES * W::BYTES;
+        block_bytes.saturating_add(Self::CONTROL_BYTES + heads_bytes + W::BYTES + QUANTUM - 1)
+    }
+}
 
 impl<const QUANTUM: usize, const CLASSES: usize> Sealed for MultiplesOf<QUANTUM, CLASSES> {}
 

@@ -10,6 +10,7 @@ pub mod any_allocator;
 pub mod exact;
 mod game;
 mod need;
+pub mod program;
 pub mod worlds;
 
 pub use game::{Game, Id, Over, Placed, unit_of};

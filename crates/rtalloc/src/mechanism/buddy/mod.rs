@@ -110,7 +110,7 @@ impl Units {
 
     /// The number.
     #[inline(always)]
-    pub fn count(self) -> usize {
+    pub const fn count(self) -> usize {
         self.0
     }
 
@@ -298,8 +298,23 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 
     /// Bytes of the null node and of the heads, for blocks up to `class`.
-    fn heads_bytes(class: Class) -> usize {
+    const fn heads_bytes(class: Class) -> usize {
         (class.rank(S::FIRST).number() + 2) * W::BYTES
+    }
+
+    /// Bytes of a tag in a side table.
+    const CELL_BYTES: usize = if P::HEADER_BYTES == 0 { size_of::<S::Cell>() } else { 0 };
+
+    /// Bytes of a side table for this many units. A system whose buddies stay inside has a tag at its end.
+    const fn map_bytes(units: Units) -> usize {
+        (units.count() + if S::LEAVES { 0 } else { 1 }) * Self::CELL_BYTES
+    }
+
+    /// Bytes of a room, wherever it starts, in which blocks tile at least `span_bytes`, a whole number of units, the
+    /// largest of which is at most of the class `last`.
+    pub(crate) const fn room_bytes(span_bytes: usize, last: Class) -> usize {
+        let map_bytes = Self::map_bytes(Units(span_bytes / S::UNIT_BYTES));
+        Self::heads_bytes(last) + map_bytes + (S::SMALLEST_BYTES - 1) + span_bytes + Self::end_tag_bytes()
     }
 
     /// Bytes after the last block for the tag at the end, read only for the buddy of a top block.
@@ -310,7 +325,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// Addresses of the side table and of the first of `units` in a room from `start`; `None` on overflow.
     fn layout(start: usize, units: Units) -> Option<(usize, usize)> {
         let map = start.checked_add(Self::heads_bytes(S::class_within(units.bytes::<S>())))?;
-        let origin = map.checked_add(P::map_bytes::<S>(units) + P::HEADER_BYTES)?;
+        let origin = map.checked_add(Self::map_bytes(units) + P::HEADER_BYTES)?;
         Some((map, round_up(origin, S::SMALLEST_BYTES)?))
     }
 
@@ -734,7 +749,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             (Units::within::<S>(end.checked_sub(origin)?) >= units).then_some((map, origin))
         };
         // The most units that fit together with their heads and tags: a few iterations, for heads and rounding.
-        let mut units = Units(end.checked_sub(start)? / (S::UNIT_BYTES + P::cell_bytes::<S>()));
+        let mut units = Units(end.checked_sub(start)? / (S::UNIT_BYTES + Self::CELL_BYTES));
         let (map, origin) = loop {
             if units.bytes::<S>() < S::SMALLEST_BYTES {
                 return None;
@@ -766,9 +781,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     }
 
     fn needed_bytes((): ()) -> usize {
-        let heads_bytes = Self::heads_bytes(S::class_within(S::SMALLEST_BYTES));
-        let map_bytes = P::map_bytes::<S>(Units::within::<S>(S::SMALLEST_BYTES));
-        heads_bytes + map_bytes + (S::SMALLEST_BYTES - 1) + S::SMALLEST_BYTES + Self::end_tag_bytes()
+        Self::room_bytes(S::SMALLEST_BYTES, S::class_within(S::SMALLEST_BYTES))
     }
 
     unsafe fn begin(&mut self) {

@@ -5,7 +5,7 @@
 //! | [`SideTable`] | a cell per smallest block: 1/16 of the heap with cells of one byte | 2^k bytes | no overrun near a block |
 //! | [`Headers`] | a header per live block | the next size above 2^k | a write past the end of the previous block |
 
-use super::{INHERITED, System, UPPER, Units};
+use super::{INHERITED, System, UPPER};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Class;
@@ -124,16 +124,8 @@ cell!(u8, u16);
 /// [`load`](Self::load) reads what [`store`](Self::store) wrote for an address, unless a user writes out of bounds. No
 /// tag lies in a payload or in a free block's links.
 pub unsafe trait Placement: Sealed + Copy + PartialEq + core::fmt::Debug + 'static {
-    /// Bytes before every payload.
+    /// Bytes before every payload; 0 if tags are in a side table.
     const HEADER_BYTES: usize;
-
-    /// Bytes of a tag in a side table.
-    fn cell_bytes<S: System>() -> usize;
-
-    /// Bytes of a side table for this many units. A system whose buddies stay inside has a tag at its end.
-    fn map_bytes<S: System>(units: Units) -> usize {
-        (units.count() + usize::from(!S::LEAVES)) * Self::cell_bytes::<S>()
-    }
 
     /// Tags of blocks from `origin` on, with room for a side table at `map`.
     fn new<S: System>(map: usize, origin: usize) -> Self;
@@ -174,10 +166,6 @@ impl Sealed for SideTable {}
 // SAFETY: each unit has a cell of its own in the table, which no block covers.
 unsafe impl Placement for SideTable {
     const HEADER_BYTES: usize = 0;
-
-    fn cell_bytes<S: System>() -> usize {
-        size_of::<S::Cell>()
-    }
 
     fn new<S: System>(map: usize, origin: usize) -> Self {
         SideTable { bias: map.wrapping_sub((origin >> S::UNIT_BYTES.trailing_zeros()) * size_of::<S::Cell>()) }
@@ -220,10 +208,6 @@ impl<const BYTES: usize> Headers<BYTES> {
 // SAFETY: the header of a block follows the payload of the previous block, and a free block's links follow its header.
 unsafe impl<const BYTES: usize> Placement for Headers<BYTES> {
     const HEADER_BYTES: usize = BYTES;
-
-    fn cell_bytes<S: System>() -> usize {
-        0
-    }
 
     fn new<S: System>(_: usize, _: usize) -> Self {
         Headers

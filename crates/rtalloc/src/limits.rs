@@ -1,0 +1,142 @@
+//! What a program may have live at the same time, for heaps that must never refuse.
+//!
+//! A program is described by [`Limit`]s. An allocator with a proof computes from them the region in which no request
+//! within the limits is ever refused, whatever the order of requests and frees. The computation is a `const fn`, so the
+//! region can be a static array, and a program that does not fit its memory does not compile:
+//!
+//! ```
+//! use core::mem::MaybeUninit;
+//! use rtalloc::limits::Limit;
+//! use rtalloc::{BinaryBuddy, RegionAllocator};
+//!
+//! // At most 64 messages of up to 200 bytes, 8 packets of up to 1,500, and one image of up to 4,096.
+//! const LIMITS: [Limit; 3] = [Limit::up_to(64, 200), Limit::up_to(8, 1500), Limit::up_to(1, 4096)];
+//! const REGION_BYTES: usize = <BinaryBuddy>::region_bytes_for(&LIMITS);
+//! const _: () = assert!(REGION_BYTES <= 64 << 10, "the heap does not fit");
+//!
+//! let mut region = [MaybeUninit::uninit(); REGION_BYTES];
+//! let mut heap: BinaryBuddy = BinaryBuddy::new(&mut region, ())?;
+//! for _ in 0..8 {
+//!     heap.allocate_bytes(1500, 1)?;
+//! }
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! | allocator | function | the region, in short |
+//! |---|---|---|
+//! | binary buddies | [`region_bytes_for`](crate::BinaryBuddy::region_bytes_for) | the most live bytes of each size, rounded up to powers of two, and one largest block |
+//! | simple segregated storage | [`region_bytes_for`](crate::SimpleSegregated::region_bytes_for) | the most live bytes of each size |
+//! | Compact-fit | [`compact_fit::guarantee`](crate::compact_fit::guarantee) | pages, for objects of known sizes |
+//!
+//! Theorems, proofs and the tests of their assumptions: `docs/guarantees/` in the repository.
+//!
+//! # Assumptions
+//!
+//! - Blocks are allocated and freed. A resize counts as an allocation of the new size followed by a free: both must be
+//!   within the limits at the same time.
+//! - An alignment above the size of a request counts as a request of that size.
+
+/// Objects that may be live at the same time: a number of them, or a number of bytes, and the sizes that are requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    objects: usize,
+    live_bytes: usize,
+    smallest_bytes: usize,
+    largest_bytes: usize,
+}
+
+impl Limit {
+    /// At most `objects` live objects of up to `bytes` bytes each.
+    #[must_use]
+    pub const fn up_to(objects: usize, bytes: usize) -> Self {
+        Self::between(objects, 1, bytes)
+    }
+
+    /// At most `objects` live objects of exactly `bytes` bytes each. A program that rounds its requests up to a few
+    /// sizes is described in this way, and needs less memory.
+    #[must_use]
+    pub const fn of(objects: usize, bytes: usize) -> Self {
+        Self::between(objects, bytes, bytes)
+    }
+
+    /// At most `objects` live objects of `smallest_bytes` to `largest_bytes` bytes each.
+    #[must_use]
+    pub const fn between(objects: usize, smallest_bytes: usize, largest_bytes: usize) -> Self {
+        Self { objects, live_bytes: usize::MAX, smallest_bytes, largest_bytes }.normal()
+    }
+
+    /// At most `live_bytes` requested bytes live, in objects of `smallest_bytes` to `largest_bytes` bytes each.
+    #[must_use]
+    pub const fn live(live_bytes: usize, smallest_bytes: usize, largest_bytes: usize) -> Self {
+        Self { objects: usize::MAX, live_bytes, smallest_bytes, largest_bytes }.normal()
+    }
+
+    /// No request has 0 bytes.
+    const fn normal(mut self) -> Self {
+        if self.smallest_bytes == 0 {
+            self.smallest_bytes = 1;
+        }
+        self
+    }
+
+    /// The largest request in bytes; 0 if nothing may be live.
+    #[must_use]
+    pub const fn largest_bytes(&self) -> usize {
+        if self.most_objects(1, usize::MAX) == 0 { 0 } else { self.largest_bytes }
+    }
+
+    /// The most live objects of `from` to `to` bytes.
+    #[must_use]
+    pub const fn most_objects(&self, from: usize, to: usize) -> usize {
+        let from = if from > self.smallest_bytes { from } else { self.smallest_bytes };
+        if from > to || from > self.largest_bytes {
+            return 0;
+        }
+        let within_bytes = self.live_bytes / from;
+        if within_bytes < self.objects { within_bytes } else { self.objects }
+    }
+}
+
+/// The most live objects of `from` to `to` bytes in any of several modes: sets of limits of which one holds at a time.
+///
+/// # Time
+///
+/// Linear in the limits.
+#[must_use]
+pub const fn most_objects(modes: &[&[Limit]], from: usize, to: usize) -> usize {
+    let (mut most, mut mode) = (0, 0);
+    while mode < modes.len() {
+        let (mut sum, mut limit) = (0_usize, 0);
+        while limit < modes[mode].len() {
+            sum = sum.saturating_add(modes[mode][limit].most_objects(from, to));
+            limit += 1;
+        }
+        if sum > most {
+            most = sum;
+        }
+        mode += 1;
+    }
+    most
+}
+
+/// The largest request in any of several modes, in bytes; 0 if nothing may be live.
+///
+/// # Time
+///
+/// Linear in the limits.
+#[must_use]
+pub const fn largest_bytes(modes: &[&[Limit]]) -> usize {
+    let (mut most, mut mode) = (0, 0);
+    while mode < modes.len() {
+        let mut limit = 0;
+        while limit < modes[mode].len() {
+            let bytes = modes[mode][limit].largest_bytes();
+            if bytes > most {
+                most = bytes;
+            }
+            limit += 1;
+        }
+        mode += 1;
+    }
+    most
+}
