@@ -128,12 +128,13 @@ impl<W: Width, T: StatsPolicy, P: Placement, const UNIT: usize, const MOST: usiz
         }
         // Aligned blocks in a span that begins anywhere.
         let Some(aligned_bytes) = blocks.count().checked_mul(block_bytes) else { return usize::MAX };
-        if aligned_bytes > UNLIMITED {
+        if aligned_bytes > UNLIMITED / 2 {
             return usize::MAX;
         }
         let span_bytes = aligned_bytes + block_bytes - UNIT;
         let last = if span_bytes > MOST { MOST.ilog2() } else { span_bytes.ilog2() };
-        Self::CONTROL_BYTES + Buddies::<Binary<UNIT, MOST>, P, W>::room_bytes(span_bytes, Class::new(last as usize))
+        let room_bytes = Buddies::<Binary<UNIT, MOST>, P, W>::room_bytes(span_bytes, Class::new(last as usize));
+        if Self::CONTROL_BYTES + room_bytes > W::MAX { usize::MAX } else { Self::CONTROL_BYTES + room_bytes }
     }
 }
 

@@ -115,7 +115,8 @@ impl<const QUANTUM: usize, const CLASSES: usize, W: Width, T: StatsPolicy> Simpl
             class += 1;
         }
         let heads_bytes = CLASSES * W::BYTES;
-        block_bytes.saturating_add(Self::CONTROL_BYTES + heads_bytes + W::BYTES + QUANTUM - 1)
+        let region_bytes = block_bytes.saturating_add(Self::CONTROL_BYTES + heads_bytes + W::BYTES + QUANTUM - 1);
+        if region_bytes > W::MAX { usize::MAX } else { region_bytes }
     }
 }
 

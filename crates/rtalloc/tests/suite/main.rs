@@ -19,6 +19,7 @@
 //! | [`regions`] | regions that come and go |
 //! | [`long_run`] | 10^6 operations with fixed seeds |
 //! | [`explore`] | every reachable state of a tiny heap |
+//! | [`limits`] | regions in which nothing within limits is refused |
 //! | [`handles`] | the same for heaps whose objects move |
 //! | [`detection`] | that the suite finds faults: a naive allocator with each of many faults |
 //! | [`adapters`], [`locks`], [`collections`], [`thread_slots`], [`hook`] | the adapters, by what only they do |
@@ -36,6 +37,7 @@ mod exhaustion;
 mod explore;
 mod handles;
 mod hook;
+mod limits;
 mod locks;
 mod long_run;
 mod memory;

@@ -1,0 +1,244 @@
+//! Heaps in regions that limits of what is live give: within the limits, no request is ever refused; in a heap that is
+//! one block smaller, one is, where the theorem says so.
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::Rng as _;
+use rtalloc::buddy::binary::{Binary, LargestBlocks, UNLIMITED};
+use rtalloc::limits::{Limit, most_objects};
+use rtalloc::mechanism::buddy::{Buddies, Headers, SideTable};
+use rtalloc::mechanism::policy_heap::PolicyHeap;
+use rtalloc::mechanism::stats::NoStats;
+use rtalloc::mechanism::word::{Offset16, Offset32};
+use rtalloc::{BinaryBuddy, RegionAllocator, SimpleSegregated};
+
+/// Sets of limits, of which one holds at a time.
+type Modes = Vec<Vec<Stated>>;
+
+/// A limit as the program sees it.
+#[derive(Clone, Copy, Debug)]
+struct Stated {
+    objects: usize,
+    smallest: usize,
+    largest: usize,
+}
+
+struct Object {
+    block: NonNull<u8>,
+    size: usize,
+    limit: usize,
+}
+
+fn dice(random: &mut Pcg64Mcg, below: usize) -> usize {
+    (random.next_u64() % below as u64) as usize
+}
+
+/// Limits of up to `most` bytes, in one to three modes with as many limits each.
+fn any_modes(random: &mut Pcg64Mcg, most: usize) -> Modes {
+    let limits = 1 + dice(random, 4);
+    let stated = |random: &mut Pcg64Mcg| {
+        let largest = 1 + dice(random, most) / (1 << dice(random, 8));
+        let smallest = [1, largest, 1 + dice(random, largest)][dice(random, 3)];
+        Stated { objects: dice(random, 1 + 8192 / largest.max(128)), smallest, largest }
+    };
+    let modes = 1 + dice(random, 3);
+    (0..modes).map(|_| (0..limits).map(|_| stated(random)).collect()).collect()
+}
+
+fn as_limits(modes: &Modes) -> Vec<Vec<Limit>> {
+    let limit = |stated: &Stated| Limit::between(stated.objects, stated.smallest, stated.largest);
+    modes.iter().map(|mode| mode.iter().map(limit).collect()).collect()
+}
+
+/// Runs one program within limits, in turn at random and so that a single object stays in each block of some size;
+/// panics if a request is refused.
+fn run<'r, H: RegionAllocator<'r>>(heap: &mut H, modes: &Modes, random: &mut Pcg64Mcg, what: &str) {
+    let mut live: Vec<Object> = Vec::new();
+    let mut mode = 0;
+    let free = |heap: &mut H, object: Object| {
+        // SAFETY: the object is live, and is no longer in the list.
+        unsafe { heap.deallocate(object.block) }
+    };
+    for phase in 0..12 {
+        // Small sizes first, or any order.
+        let in_order = phase % 2 == 0;
+        for step in 0..120 {
+            let limit = if in_order { step * modes[mode].len() / 120 } else { dice(random, modes[mode].len()) };
+            let Stated { objects, smallest, largest } = modes[mode][limit];
+            let is_free = live.iter().filter(|object| object.limit == limit).count() < objects;
+            if is_free && (in_order || dice(random, 3) > 0) {
+                let power = (smallest + dice(random, largest - smallest + 1)).next_power_of_two();
+                let size = [smallest, largest, smallest + dice(random, largest - smallest + 1), power][dice(random, 4)];
+                let size = size.clamp(smallest, largest);
+                let block = heap.allocate_bytes(size, 1).unwrap_or_else(|error| {
+                    panic!("{what}: {error}: {size} bytes of {:?} refused, in mode {mode} of {modes:?}", modes[mode][limit])
+                });
+                live.push(Object { block, size, limit });
+            } else if !in_order && !live.is_empty() {
+                free(heap, live.swap_remove(dice(random, live.len())));
+            }
+        }
+        // One object stays in each aligned block of this size, or a random part of all.
+        let block = 16 << dice(random, 9);
+        live.sort_by_key(|object| object.block.addr());
+        let mut previous = usize::MAX;
+        let keeps_random = dice(random, 4) == 0;
+        for object in core::mem::take(&mut live) {
+            let is_first = object.block.addr().get() / block != previous;
+            previous = object.block.addr().get() / block;
+            if if keeps_random { dice(random, 2) == 0 } else { is_first } {
+                live.push(object);
+            } else {
+                free(heap, object);
+            }
+        }
+        // The next mode may be entered as soon as what is live is within its limits.
+        let next = dice(random, modes.len());
+        if next != mode {
+            for limit in 0..modes[next].len() {
+                let Stated { objects, smallest, largest } = modes[next][limit];
+                let mut count = 0;
+                let (kept, freed) = core::mem::take(&mut live).into_iter().partition(|object| {
+                    let is_within = object.limit != limit
+                        || (count < objects && (smallest..=largest).contains(&object.size));
+                    count += usize::from(object.limit == limit && is_within);
+                    is_within
+                });
+                live = kept;
+                let freed: Vec<Object> = freed;
+                freed.into_iter().for_each(|object| free(heap, object));
+            }
+            mode = next;
+        }
+    }
+    assert_eq!(heap.check(), Ok(()), "{what}");
+}
+
+macro_rules! never_refused {
+    ($($test:ident: $heap:ty, $most:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let mut random = Pcg64Mcg::new(0x5eed);
+                for round in 0..150 {
+                    let modes = any_modes(&mut random, $most);
+                    let limits = as_limits(&modes);
+                    let limits: Vec<&[Limit]> = limits.iter().map(Vec::as_slice).collect();
+                    let bytes = <$heap>::region_bytes_for_modes(&limits);
+                    if bytes == 0 {
+                        continue;
+                    }
+                    // The region may start anywhere.
+                    let offset = dice(&mut random, 4096);
+                    let mut memory = vec![MaybeUninit::uninit(); offset + bytes];
+                    let mut heap = <$heap>::new(&mut memory[offset..], ()).expect("a region for its limits");
+                    run(&mut heap, &modes, &mut random, &format!("{}, round {round}", stringify!($heap)));
+                }
+            }
+        )*
+    };
+}
+
+type SmallUnits<'r> = PolicyHeap<'r, Buddies<Binary<64, UNLIMITED>, SideTable, Offset32>, NoStats>;
+type Thesis<'r> = PolicyHeap<'r, Buddies<Binary<32, 1024>, Headers<16>, Offset32>, NoStats>;
+
+never_refused! {
+    binary_buddy: BinaryBuddy<'_>, 4096;
+    binary_buddy_with_headers: BinaryBuddy<'_, Offset32, NoStats, Headers<8>>, 4096;
+    binary_buddy_of_64_bytes: SmallUnits<'_>, 4096;
+    binary_buddy_of_short_words: BinaryBuddy<'_, Offset16>, 1024;
+    the_thesis_buddy: Thesis<'_>, 1008;
+    simple_segregated: SimpleSegregated<'_>, 1020;
+    simple_segregated_of_few_classes: SimpleSegregated<'_, 32, 8, Offset16>, 254;
+}
+
+#[test]
+fn what_no_region_serves_has_no_region() {
+    assert_eq!(<Thesis<'_>>::region_bytes_for(&[Limit::up_to(1, 1009)]), usize::MAX);
+    assert_eq!(<SimpleSegregated<'_>>::region_bytes_for(&[Limit::up_to(1, 1021)]), usize::MAX);
+    assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[Limit::of(2, usize::MAX)]), usize::MAX);
+    assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[Limit::of(usize::MAX, 4096)]), usize::MAX);
+    assert_eq!(<BinaryBuddy<'_, Offset16>>::region_bytes_for(&[Limit::of(20, 4096)]), usize::MAX, "beyond 64 KiB");
+    assert_eq!(<SimpleSegregated<'_>>::region_bytes_for(&[Limit::of(usize::MAX / 16, 1000)]), usize::MAX);
+    assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[]), 0);
+    assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[Limit::up_to(0, 100)]), 0);
+}
+
+#[test]
+fn limits_count_objects_and_bytes() {
+    assert_eq!(Limit::up_to(5, 100).most_objects(101, 200), 0);
+    assert_eq!(Limit::up_to(5, 100).most_objects(50, 60), 5);
+    assert_eq!(Limit::of(5, 100).most_objects(50, 99), 0);
+    assert_eq!(Limit::live(1000, 1, 400).most_objects(100, 200), 10);
+    assert_eq!(Limit::live(1000, 150, 400).most_objects(1, 200), 6);
+    let modes: [&[Limit]; 2] = [&[Limit::of(3, 10), Limit::of(4, 10)], &[Limit::of(6, 10)]];
+    assert_eq!(most_objects(&modes, 1, 16), 7);
+}
+
+/// In a heap of whole largest blocks, one fewer than the theorem asks for, a program within the limits is refused: all
+/// of a size, then one in each block of the next size, and so on.
+#[test]
+fn one_largest_block_fewer_is_refused() {
+    let mut random = Pcg64Mcg::new(7);
+    for _ in 0..60 {
+        let levels = 2 + dice(&mut random, 4);
+        let counts: Vec<usize> = (0..levels).map(|_| 1 + dice(&mut random, 9)).collect();
+        let up_to = |level: usize| counts[..=level].iter().sum();
+        let blocks = (0..levels).fold(LargestBlocks::NONE, |blocks, level| blocks.and(counts[level], up_to(level)));
+        let largest = 16_usize << (levels - 1);
+        for (blocks, refuses) in [(blocks.count(), false), (blocks.count() - 1, true)] {
+            if blocks == 0 {
+                continue;
+            }
+            assert_eq!(is_refused(&counts, blocks * largest, largest), refuses, "{counts:?} in {blocks} of {largest}");
+        }
+    }
+}
+
+/// Whether that program is refused in a heap of these bytes, all of which are in blocks that are aligned to `largest`.
+fn is_refused(counts: &[usize], area_bytes: usize, largest: usize) -> bool {
+    let mut memory = vec![MaybeUninit::uninit(); 4 * area_bytes + 8192];
+    let aligned = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
+    for start in (aligned..aligned + 4096).step_by(16) {
+        for end in (start + area_bytes..start + area_bytes + area_bytes / 16 + 4096).step_by(16) {
+            let Some(region) = memory.get_mut(start..end) else { break };
+            let Ok(heap) = <BinaryBuddy<'_>>::new(region, ()) else { continue };
+            let (mut bytes, mut first) = (0, usize::MAX);
+            heap.walk(&mut |block| {
+                bytes += block.size_bytes;
+                first = first.min(block.address);
+            });
+            if bytes > area_bytes {
+                break;
+            }
+            if bytes == area_bytes && first.is_multiple_of(largest) {
+                return is_refused_in(heap, counts);
+            }
+        }
+    }
+    unreachable!("some region has such a heap")
+}
+
+fn is_refused_in(mut heap: BinaryBuddy<'_>, counts: &[usize]) -> bool {
+    let mut live: Vec<NonNull<u8>> = Vec::new();
+    for (level, &count) in counts.iter().enumerate() {
+        let size = 16 << level;
+        for _ in 0..count {
+            match heap.allocate_bytes(size, 1) {
+                Ok(block) => live.push(block),
+                Err(_) => return true,
+            }
+        }
+        live.sort();
+        live.dedup_by(|later, earlier| {
+            let is_same = later.addr().get() / (2 * size) == earlier.addr().get() / (2 * size);
+            if is_same {
+                // SAFETY: the block is live, and is removed from the list.
+                unsafe { heap.deallocate(*later) };
+            }
+            is_same
+        });
+    }
+    false
+}
