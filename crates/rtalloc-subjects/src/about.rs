@@ -2,6 +2,7 @@
 
 use crate::Guarantee;
 use rtalloc::contract::Coalescing;
+use rtalloc::limits::Limit;
 
 /// Facts about an allocator, for users and for the laboratory.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,8 @@ pub struct About {
     pub worst_cases: WorstCases,
     /// The proved size of a heap that never refuses, if there is one. Always `None` for peers.
     pub guarantee: Option<Guarantee>,
+    /// Bytes of a region for limits of what is live, if the library computes it; takes one set of limits for each mode.
+    pub region_for: Option<fn(&[&[Limit]]) -> usize>,
     /// What limits the loops of its operations.
     pub loop_limits: LoopLimits,
     /// Bytes of a page-block by size class, for heaps whose objects have handles.
@@ -37,6 +40,7 @@ impl About {
         options: "",
         worst_cases: WorstCases::Unknown,
         guarantee: None,
+        region_for: None,
         loop_limits: LoopLimits::NONE,
         page_blocks: None,
         in_dozen: false,

@@ -13,6 +13,7 @@
 
 use rtalloc::buddy::binary::LargestBlocks;
 use rtalloc::compact_fit::guarantee::{entry_pages, pages_of_bytes};
+use rtalloc::limits::{Limit, largest_bytes, most_block_bytes, most_objects};
 use rtalloc::compact_fit::{DefaultLadder, Ladder, PaperLadder};
 
 /// The unit that M and n are counted in: a block of `k` units takes `k * bytes` bytes, of which `header_bytes` are the
@@ -91,6 +92,19 @@ pub enum Guarantee {
 }
 
 impl Guarantee {
+    /// The file of `docs/guarantees/` with the theorem, without its ending.
+    #[must_use]
+    pub const fn theorem(&self) -> &'static str {
+        match self {
+            Self::FirstFit => "first-fit",
+            Self::AnyFit | Self::GoodFit(_) | Self::HalfFit => "any-fit",
+            Self::BinaryBuddy => "binary-buddy",
+            Self::EveryClass | Self::PowerClasses => "segregated",
+            Self::Pages => "pages",
+            Self::CompactFit { .. } => "compact-fit",
+        }
+    }
+
     /// The formula as text.
     #[must_use]
     pub fn formula(&self) -> String {
@@ -135,6 +149,30 @@ impl Guarantee {
             Self::CompactFit { not_full, paper: true } => return compact_fit::<PaperLadder>(unit, m, n, not_full),
         };
         Some((units * unit.bytes) as u64)
+    }
+}
+
+impl Guarantee {
+    /// Bytes of blocks in a heap that never refuses a program within limits, where the guarantee follows from the most
+    /// live units, the number of live objects and the largest request; `None` for the others.
+    ///
+    /// Derivation from the number of objects: when r is refused, at most C - 1 objects are live, so there are at most C
+    /// gaps, and none has the R units that a search for r needs. So the heap has at most `L + C (R - 1)` units, L of
+    /// them live.
+    #[must_use]
+    pub fn bytes_within(&self, unit: Unit, modes: &[&[Limit]]) -> Option<u64> {
+        let m = most_block_bytes(modes, unit.bytes, unit.header_bytes).div_ceil(unit.bytes);
+        let n = (largest_bytes(modes) + unit.header_bytes).div_ceil(unit.bytes);
+        let objects = most_objects(modes, 1, usize::MAX);
+        let (granted, searched) = match *self {
+            Self::FirstFit => return self.bytes(0, unit, m, n),
+            Self::AnyFit => (0, n),
+            Self::GoodFit(parts) => (n.div_ceil(parts as usize), n + n.div_ceil(parts as usize)),
+            Self::HalfFit => (0, n.next_power_of_two()),
+            _ => return None,
+        };
+        let counted = objects.checked_mul(granted + searched - 1)?.checked_add(m)?.checked_mul(unit.bytes)? as u64;
+        Some(counted.min(self.bytes(0, unit, m, n)?))
     }
 }
 

@@ -110,6 +110,7 @@ macro_rules! region_allocators {
                     loses: "a block serves its class forever: memory of sizes no longer requested is lost",
                     options: "quantum and largest size of the classes",
                     guarantee: Some(Guarantee::EveryClass),
+                    region_for: Some(<$crate::SimpleSegregated<'static>>::region_bytes_for_modes),
                     ..CARVING
                 },
             }
@@ -227,6 +228,7 @@ macro_rules! region_allocators {
                     loses: "requests are rounded up to powers of two: a quarter of the memory on average",
                     options: "the smallest block",
                     guarantee: Some(Guarantee::BinaryBuddy),
+                    region_for: Some(<$crate::BinaryBuddy<'static>>::region_bytes_for_modes),
                     loop_limits: buddies::<
                         $crate::buddy::binary::Binary<16, { $crate::buddy::binary::UNLIMITED }>,
                         $crate::mechanism::buddy::SideTable,

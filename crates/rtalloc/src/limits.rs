@@ -79,10 +79,29 @@ impl Limit {
         self
     }
 
+    /// The smallest request in bytes.
+    #[must_use]
+    pub const fn smallest_bytes(&self) -> usize {
+        self.smallest_bytes
+    }
+
     /// The largest request in bytes; 0 if nothing may be live.
     #[must_use]
     pub const fn largest_bytes(&self) -> usize {
         if self.most_objects(1, usize::MAX) == 0 { 0 } else { self.largest_bytes }
+    }
+
+    /// The most bytes in blocks of live objects, where a block is the request and `header_bytes`, rounded up to
+    /// `granule_bytes`.
+    #[must_use]
+    pub const fn most_block_bytes(&self, granule_bytes: usize, header_bytes: usize) -> usize {
+        let objects = self.most_objects(1, usize::MAX);
+        let added_bytes = header_bytes.saturating_add(granule_bytes - 1);
+        let largest_bytes = self.largest_bytes.saturating_add(added_bytes) / granule_bytes * granule_bytes;
+        let by_objects = objects.saturating_mul(largest_bytes);
+        // Each of the most objects that the live bytes allow has at most this many more bytes.
+        let by_bytes = self.live_bytes.saturating_add(objects.saturating_mul(added_bytes));
+        if by_objects < by_bytes { by_objects } else { by_bytes }
     }
 
     /// The most live objects of `from` to `to` bytes.
@@ -95,6 +114,29 @@ impl Limit {
         let within_bytes = self.live_bytes / from;
         if within_bytes < self.objects { within_bytes } else { self.objects }
     }
+}
+
+/// The most bytes in blocks of live objects in any of several modes, where a block is the request and `header_bytes`,
+/// rounded up to `granule_bytes`.
+///
+/// # Time
+///
+/// Linear in the limits.
+#[must_use]
+pub const fn most_block_bytes(modes: &[&[Limit]], granule_bytes: usize, header_bytes: usize) -> usize {
+    let (mut most, mut mode) = (0, 0);
+    while mode < modes.len() {
+        let (mut sum, mut limit) = (0_usize, 0);
+        while limit < modes[mode].len() {
+            sum = sum.saturating_add(modes[mode][limit].most_block_bytes(granule_bytes, header_bytes));
+            limit += 1;
+        }
+        if sum > most {
+            most = sum;
+        }
+        mode += 1;
+    }
+    most
 }
 
 /// The most live objects of `from` to `to` bytes in any of several modes: sets of limits of which one holds at a time.

@@ -1,17 +1,31 @@
 //! `rtalloc size`
 
-use super::destination::{Files, is_stdout, print};
+use super::arguments::{parse_size, refuse_streams};
+use super::destination::{Files, Output, is_stdout, print};
 use super::progress::Bar;
-use crate::experiment::heap_size::{program, worlds};
+use super::{note, note_incomplete};
+use crate::experiment::heap_size::{program, sizes, worlds};
 use crate::present;
 use crate::present::table::Look;
 use crate::result::document::{self, Schema};
 use crate::result::heap_size::ExactCell;
 use anyhow::Context as _;
+use rtalloc::limits::Limit;
+use rtalloc_subjects::Subject;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Computes how large a heap must be so that no request is ever refused.
+///
+/// Say what your program has live at the same time, at most: with --limit, a number of objects of each
+/// size; with --live, bytes and the largest request; or with --from, a recording, whose most live
+/// objects of each size are taken as limits. For every allocator, this prints the region
+///
+///   recording    that serves the recording (with --from);
+///   forced       that an adversary within the limits makes necessary;
+///   guaranteed   in which no request within the limits is refused, with the theorem
+///
+/// With --heap, the reverse: how many bytes may be live in a region of that size.
 ///
 /// With --exact, explores every state of real heaps of a few units, against every program that keeps
 /// at most M units live and requests 1 to n units at a time. For every such world up to the one
@@ -20,22 +34,53 @@ use std::process::ExitCode;
 /// that moves nothing would need.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+#[command(group(clap::ArgGroup::new("program").args(["limit", "live", "from", "heap", "exact"]).required(true)))]
 pub struct Arguments {
-    /// Explores all worlds up to M live units and requests of n units.
-    #[arg(long, value_name = "M,n", value_parser = world, required = true)]
-    exact: (usize, usize),
+    /// At most COUNT live objects of up to SIZE bytes; of exactly SIZE bytes: COUNTx=SIZE; of a range: COUNTxMIN-MAX. May
+    /// be given several times.
+    #[arg(long, value_name = "COUNTxSIZE", value_parser = limit)]
+    limit: Vec<Limit>,
 
-    /// Allocators, separated by commas: names, families or groups. Without it, all our region allocators, and the best
-    /// possible one.
+    /// At most SIZE live bytes (as requested), with suffix K, M or G.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "largest")]
+    live: Option<u64>,
+
+    /// The largest request in bytes, for --live and --heap.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["limit", "from", "exact"])]
+    largest: Option<u64>,
+
+    /// The smallest request in bytes, for --live and --heap. Larger ones make guarantees smaller.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1", requires = "largest")]
+    smallest: u64,
+
+    /// The limits of a recording: its most live objects in each range of sizes from above a power of two to the next.
+    #[arg(long, value_name = "TRACE")]
+    from: Option<PathBuf>,
+
+    /// With --from: increases the number of objects of each limit by so many per cent.
+    #[arg(long, value_name = "PER CENT", value_parser = per_cent, default_value = "0", requires = "from")]
+    margin: u64,
+
+    /// Computes how many bytes may be live in a region of SIZE bytes.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "largest")]
+    heap: Option<u64>,
+
+    /// Explores all worlds up to M live units and requests of n units.
+    #[arg(long, value_name = "M,n", value_parser = world)]
+    exact: Option<(usize, usize)>,
+
+    /// Allocators, separated by commas: names, families or groups. By default all ours with a region; with --exact, the
+    /// best possible one as well.
     #[arg(long, value_name = "ALLOCATORS", value_delimiter = ',')]
     on: Vec<String>,
 
-    /// The most states of a heap that are explored; 10 million take about 1 GiB and a minute.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    /// With --exact: the most states of a heap that are explored; 10 million take about 1 GiB and a minute.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "exact")]
     states: usize,
 
-    /// Writes a shortest program that the next smaller heap refuses, in the largest decided world, as a trace to FILE.
-    #[arg(long, value_name = "FILE")]
+    /// With --exact: writes a shortest program that the next smaller heap refuses, in the largest decided world, as a
+    /// trace to FILE.
+    #[arg(long, value_name = "FILE", requires = "exact")]
     witness: Option<PathBuf>,
 
     /// Writes everything as JSON to FILE, or to standard output in place of the tables for `-`.
@@ -45,11 +90,45 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
+  rtalloc size --limit 64x200 --limit 8x1500 --limit 1x4096
+  rtalloc size --live 28K --largest 4096 --smallest 16
+  rtalloc size --from mine.rtrace --margin 20%
+  rtalloc size --heap 64K --largest 1500
   rtalloc size --exact 8,4 --on tlsf,half-fit
   rtalloc size --exact 7,4 --on half-fit --witness teeth.rtrace
-  rtalloc size --exact 16,8 --states 10000000 --json exact.json
 
 The exit status is 0, and 1 when an argument is invalid or a guarantee is refuted.";
+
+/// More live bytes than this are not a heap of a real-time system; sums of sizes stay far below 2^64.
+const MOST_BYTES: u64 = 1 << 36;
+
+/// Parses `64x200`, `64x=200` or `64x100-200`.
+fn limit(text: &str) -> Result<Limit, String> {
+    let wrong = || format!("{text:?} is not a limit; write a number of objects and their size: 64x200, 64x=200, 64x100-200");
+    let (objects, sizes) = text.split_once('x').ok_or_else(wrong)?;
+    let objects: usize = objects.trim().parse().map_err(|_| wrong())?;
+    let (smallest, largest) = match (sizes.strip_prefix('='), sizes.split_once('-')) {
+        (Some(size), _) => (parse_size(size)?, parse_size(size)?),
+        (None, Some((smallest, largest))) => (parse_size(smallest)?, parse_size(largest)?),
+        (None, None) => (1, parse_size(sizes)?),
+    };
+    if objects == 0 {
+        return Err("at least one object is needed".into());
+    }
+    if smallest > largest {
+        return Err(format!("{text}: {smallest} is more than {largest}"));
+    }
+    if largest.checked_mul(objects as u64).is_none_or(|bytes| bytes > MOST_BYTES) {
+        return Err(format!("{text}: more than 64G"));
+    }
+    Ok(Limit::between(objects, smallest as usize, largest as usize))
+}
+
+/// Parses `20` or `20%`.
+fn per_cent(text: &str) -> Result<u64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse().ok().filter(|number| *number <= 1000);
+    number.ok_or_else(|| format!("{text:?} is not a margin; write per cent from 0 to 1000: 20%"))
+}
 
 /// Parses `M,n`.
 fn world(text: &str) -> Result<(usize, usize), String> {
@@ -74,39 +153,85 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for subject in &subjects {
         anyhow::ensure!(
             subject.view.is_some() && subject.entries.handles.is_none(),
-            "{}: the state of its heaps cannot be read; choose a region allocator of ours (`rtalloc allocators` lists them)",
+            "{}: no guarantee can be known; choose a region allocator of ours (`rtalloc allocators` lists them)",
             subject.name
         );
     }
+    if let Some(world) = arguments.exact {
+        return exact(arguments, &subjects, world);
+    }
+    let (smallest, largest) = (arguments.smallest as usize, arguments.largest.unwrap_or(0) as usize);
+    anyhow::ensure!(arguments.largest.is_none() || smallest <= largest, "--smallest is more than --largest");
+    let mut files = Files::new();
+    if let Some(trace) = &arguments.from {
+        refuse_streams(trace)?;
+        files.reads("--from", trace)?;
+        note_incomplete(trace);
+    }
+    let json = files.output("--json", arguments.json.as_deref())?;
+    let bar = Bar::new();
+    if let Some(heap) = arguments.heap {
+        anyhow::ensure!(heap <= MOST_BYTES, "--heap: more than 64G");
+        let may = sizes::may_be_live_in(&subjects, heap as usize, smallest, largest, &mut |progress| bar.show(progress))?;
+        bar.clear();
+        return finish(json, Schema::SIZE_OF_HEAP, &may, &|| present::heap_size::may_be_live(&may, Look::of_stdout()));
+    }
+    let limits = match (arguments.live, &arguments.from) {
+        (Some(live), _) => {
+            anyhow::ensure!(live <= MOST_BYTES, "--live: more than 64G");
+            vec![Limit::live(live as usize, smallest, largest)]
+        }
+        (None, Some(trace)) => sizes::limits_of(trace, arguments.margin)?,
+        (None, None) => arguments.limit.clone(),
+    };
+    anyhow::ensure!(limits.iter().any(|limit| limit.largest_bytes() > 0), "nothing is ever live; there is nothing to compute");
+    let from = arguments.from.as_deref();
+    let found = sizes::measure(&subjects, &limits, from, &mut |progress| bar.show(progress))?;
+    bar.clear();
+    finish(json, Schema::SIZE, &found, &|| present::heap_size::sizes(&found, Look::of_stdout()))
+}
+
+/// Writes results as JSON, or as tables to standard output.
+fn finish(
+    json: Option<Output>,
+    schema: Schema,
+    found: &impl serde::Serialize,
+    tables: &dyn Fn() -> String,
+) -> anyhow::Result<ExitCode> {
+    let replaced = match json {
+        Some(json) => json.write(&document::pretty(schema, found).context("as JSON")?)?,
+        None => false,
+    };
+    if !replaced {
+        print(&tables()).context("standard output")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn exact(arguments: &Arguments, subjects: &[&'static Subject], (m, n): (usize, usize)) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!arguments.witness.as_deref().is_some_and(is_stdout), "--witness needs the name of a file");
     anyhow::ensure!(
         arguments.witness.is_none() || subjects.len() == 1,
         "--witness is a program against one allocator; name it with --on"
     );
     let mut files = Files::new();
-    let witness = files.file("--witness", arguments.witness.as_deref())?;
+    // Checked before the search: the trace replaces the file at the end.
+    files.file("--witness", arguments.witness.as_deref())?;
     let json = files.output("--json", arguments.json.as_deref())?;
-    let (m, n) = arguments.exact;
     let bar = Bar::new();
     let has_any = arguments.on.is_empty();
-    let exact = worlds::measure(&subjects, has_any, m, n, arguments.states, &mut |progress| bar.show(progress))?;
+    let exact = worlds::measure(subjects, has_any, m, n, arguments.states, &mut |progress| bar.show(progress))?;
     bar.clear();
-    if let (Some(path), Some(_)) = (&arguments.witness, witness) {
+    if let Some(path) = &arguments.witness {
         let row = exact.rows.last().context("no allocator")?;
-        let decided = row.cells.iter().filter(|cell| cell.witness.is_some());
-        let cell = decided.max_by_key(|cell| (cell.block_bytes, cell.m)).context(
-            "--witness: no heap was refuted; choose a larger world, or more --states",
-        )?;
+        let refuted = row.cells.iter().filter(|cell| cell.witness.is_some());
+        let cell = refuted
+            .max_by_key(|cell| (cell.block_bytes, cell.m))
+            .context("--witness: no heap was refuted; choose a larger world, or more --states")?;
         let heap = program::write(row, cell, path)?;
-        super::note(&format!("rtalloc run {} --on {} --heap {heap} --probe space\n", path.display(), row.subject));
+        note(&format!("refused by: rtalloc run {} --on {} --heap {heap}\n", path.display(), row.subject));
     }
-    let replaced = match json {
-        Some(json) => json.write(&document::pretty(Schema::SIZE, &exact).context("as JSON")?)?,
-        None => false,
-    };
-    if !replaced {
-        print(&present::heap_size::exact(&exact, Look::of_stdout())).context("standard output")?;
-    }
+    finish(json, Schema::SIZE_EXACT, &exact, &|| present::heap_size::exact(&exact, Look::of_stdout()))?;
     let is_refuted = |cell: &ExactCell| cell.guaranteed_bytes.is_some_and(|bytes| bytes < cell.block_bytes as u64);
     let refuted = exact.rows.iter().flat_map(|row| &row.cells).any(is_refuted);
     Ok(if refuted { ExitCode::FAILURE } else { ExitCode::SUCCESS })

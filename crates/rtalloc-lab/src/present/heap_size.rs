@@ -1,9 +1,9 @@
-//! Heap sizes for the terminal: the exact smallest heaps of small worlds.
+//! Heap sizes for the terminal: the exact smallest heaps of small worlds, and the heaps of a program within limits.
 
 use super::table::Look;
 use super::verdict::wrapped;
 use crate::number;
-use crate::result::heap_size::{ANY, Exact, ExactCell, ExactRow};
+use crate::result::heap_size::{ANY, Exact, ExactCell, ExactRow, LimitFacts, MayBeLive, Size, Sizes};
 use comfy_table::{Cell, CellAlignment};
 use std::fmt::Write as _;
 
@@ -88,4 +88,127 @@ fn held(row: &ExactRow, guarantee: &str) -> String {
         ),
         (worlds, broken) => format!("guaranteed: {guarantee}; REFUTED in {broken} of {worlds} worlds"),
     }
+}
+
+/// The heaps of a program within limits: a row for each allocator, and the lines to paste.
+#[must_use]
+pub fn sizes(sizes: &Sizes, look: Look) -> String {
+    let limits: Vec<String> = sizes.limits.iter().map(stated).collect();
+    let mut text = wrapped(&format!("Live at the same time, at most: {}.", limits.join(", ")), look.columns, 0);
+    text.push('\n');
+    let has_recording = sizes.rows.iter().any(|row| row.measured_bytes.is_some());
+    let mut table = look.table();
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut header = vec![Cell::new("\nallocator"), Cell::new("\ncost")];
+    if has_recording {
+        header.push(right("recording\nB".into()));
+    }
+    header.extend(["forced\nB", "guaranteed\nB"].map(|text| right(text.into())));
+    header.push(Cell::new("\ntheorem"));
+    header.extend(["allocate\ninstr", "free\ninstr"].map(|text| right(text.into())));
+    table.set_header(header);
+    let number = |value: Option<u64>| right(value.map_or_else(|| "-".into(), number::grouped));
+    for row in &sizes.rows {
+        let mut line = vec![Cell::new(&row.subject), Cell::new(&row.cost)];
+        if has_recording {
+            line.push(number(row.measured_bytes));
+        }
+        line.push(number(row.forced.as_ref().map(|forced| forced.region_bytes)));
+        line.push(number(row.guaranteed_bytes));
+        let theorem = row.theorem.as_deref().filter(|_| row.guaranteed_bytes.is_some());
+        line.push(Cell::new(theorem.unwrap_or("no guarantee known")));
+        line.extend([number(row.allocate_bound), number(row.deallocate_bound)]);
+        table.add_row(line);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    for line in table.to_string().lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    let mut notes = vec![
+        "All sizes are those of a region, control structure included, wherever it starts. forced: an adversary within the limits is \
+         refused in a region 16 bytes smaller; a better adversary may force more. guaranteed: in this region no request within the limits is \
+         refused, whatever their order; proofs in docs/guarantees/. No block may be resized: allocate, copy and free instead."
+            .to_string(),
+        "instr: static bounds in x86-64 instructions; where they depend on the heap, for 16 MiB (rtalloc bound).".into(),
+    ];
+    if has_recording {
+        notes.push("recording: the smallest region that serves this recording; another run may need more.".into());
+    }
+    notes.extend(sizes.rows.iter().filter_map(|row| Some(format!("{}: {}.", row.subject, row.trouble.as_ref()?))));
+    for note in notes {
+        text.push_str(&wrapped(&note, look.columns, 0));
+        text.push('\n');
+    }
+    if let Some(row) = sizes.rows.iter().find(|row| row.guaranteed_bytes.is_some()) {
+        text.push_str(&lines_to_paste(row, &sizes.limits));
+    }
+    text
+}
+
+fn stated(limit: &LimitFacts) -> String {
+    let LimitFacts { objects, smallest_bytes, largest_bytes } = limit;
+    match (smallest_bytes, largest_bytes) {
+        (1, largest) => format!("{objects} of up to {largest} B"),
+        (smallest, largest) if smallest == largest => format!("{objects} of {largest} B"),
+        (smallest, largest) => format!("{objects} of {smallest} to {largest} B"),
+    }
+}
+
+/// A static heap of the allocator with the smallest guarantee, in Rust and in C.
+fn lines_to_paste(row: &Size, limits: &[LimitFacts]) -> String {
+    let bytes = row.guaranteed_bytes.unwrap_or(0);
+    let limit = |limit: &LimitFacts| {
+        let LimitFacts { objects, smallest_bytes, largest_bytes } = limit;
+        format!("      Limit::between({objects}, {smallest_bytes}, {largest_bytes}),\n")
+    };
+    let name = row.subject.replace('-', "_");
+    let region = match row.subject.as_str() {
+        "binary-buddy" => "<BinaryBuddy>::region_bytes_for(&LIMITS)".into(),
+        "simple-segregated" => "<SimpleSegregated>::region_bytes_for(&LIMITS)".into(),
+        _ => bytes.to_string(),
+    };
+    let (count, limits) = (limits.len(), limits.iter().map(limit).collect::<String>());
+    format!(
+        "\n{}, in Rust:\n\n  const LIMITS: [Limit; {count}] = [\n{limits}  ];\n  static MEMORY: Memory<{{ {region} }}> = \
+         Memory::new();\n\nin C:\n\n  static unsigned char memory[{bytes}];\n  rt_{name} *heap = rt_{name}_init(memory, \
+         sizeof memory);\n",
+        row.subject
+    )
+}
+
+/// What may be live in a region.
+#[must_use]
+pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
+    let MayBeLive { heap_bytes, smallest_bytes, largest_bytes, rows } = may;
+    let heading = format!(
+        "In a region of {} B, so many requested bytes may be live at the same time, in requests of {smallest_bytes} to {largest_bytes} B, and \
+         no request is ever refused.",
+        number::grouped(*heap_bytes)
+    );
+    let mut text = wrapped(&heading, look.columns, 0);
+    text.push('\n');
+    let mut table = look.table();
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    table.set_header(vec![Cell::new("allocator"), right("live B".into()), right("% of region".into()), Cell::new("theorem")]);
+    for row in rows {
+        let theorem = row.theorem.as_deref().filter(|_| row.live_bytes.is_some());
+        let share = row.live_bytes.map(|live| format!("{:.1}", 100.0 * live as f64 / *heap_bytes as f64));
+        table.add_row(vec![
+            Cell::new(&row.subject),
+            right(row.live_bytes.map_or_else(|| "-".into(), number::grouped)),
+            right(share.unwrap_or_else(|| "-".into())),
+            Cell::new(theorem.unwrap_or("no guarantee for such a region")),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    for line in table.to_string().lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
 }

@@ -39,8 +39,12 @@ schemas! {
     ALLOCATORS = ("rtalloc-allocators", 2);
     /// `rtalloc costs`.
     COSTS = ("rtalloc-costs", 2);
-    /// `rtalloc size --exact`.
+    /// `rtalloc size`.
     SIZE = ("rtalloc-size", 1);
+    /// `rtalloc size --heap`.
+    SIZE_OF_HEAP = ("rtalloc-size-of-heap", 1);
+    /// `rtalloc size --exact`.
+    SIZE_EXACT = ("rtalloc-size-exact", 1);
     /// `rtalloc interleave`.
     INTERLEAVE = ("rtalloc-interleave", 2);
     /// `rtalloc tune`.

@@ -1,5 +1,6 @@
 //! The schema of heap sizes: what adversaries make an allocator need, and the exact smallest heaps of small worlds.
 
+use rtalloc::limits::Limit;
 use serde::{Deserialize, Serialize};
 
 /// An adversary.
@@ -205,4 +206,87 @@ pub struct Witness {
     pub block_bytes: usize,
     /// The program; its last request is refused.
     pub steps: Vec<Step>,
+}
+
+/// Heap sizes for a program within limits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sizes {
+    /// The limits.
+    pub limits: Vec<LimitFacts>,
+    /// A row for each allocator.
+    pub rows: Vec<Size>,
+}
+
+/// Objects that may be live at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitFacts {
+    /// Most live objects.
+    pub objects: usize,
+    /// Smallest request in bytes.
+    pub smallest_bytes: usize,
+    /// Largest request in bytes.
+    pub largest_bytes: usize,
+}
+
+impl From<&Limit> for LimitFacts {
+    fn from(limit: &Limit) -> Self {
+        let (smallest_bytes, largest_bytes) = (limit.smallest_bytes(), limit.largest_bytes());
+        Self { objects: limit.most_objects(1, usize::MAX), smallest_bytes, largest_bytes }
+    }
+}
+
+/// The heap sizes of an allocator, control structure included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Name.
+    pub subject: String,
+    /// Cost class of allocate.
+    pub cost: String,
+    /// The smallest region that serves the recording, if there is one.
+    pub measured_bytes: Option<u64>,
+    /// What the worst adversary forces.
+    pub forced: Option<Forced>,
+    /// The region in which nothing within the limits is refused.
+    pub guaranteed_bytes: Option<u64>,
+    /// The name of the theorem.
+    pub theorem: Option<String>,
+    /// Static bound of allocate in instructions.
+    pub allocate_bound: Option<u64>,
+    /// The same of deallocate.
+    pub deallocate_bound: Option<u64>,
+    /// Why figures are missing.
+    pub trouble: Option<String>,
+}
+
+/// What an adversary forces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forced {
+    /// The smallest region that it leaves.
+    pub region_bytes: u64,
+    /// The adversary.
+    pub adversary: String,
+}
+
+/// How many bytes may be live in a region.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MayBeLive {
+    /// Bytes of the region.
+    pub heap_bytes: u64,
+    /// Smallest request in bytes.
+    pub smallest_bytes: u64,
+    /// Largest request in bytes.
+    pub largest_bytes: u64,
+    /// A row for each allocator.
+    pub rows: Vec<LiveRow>,
+}
+
+/// What may be live in the region of an allocator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveRow {
+    /// Name.
+    pub subject: String,
+    /// Requested bytes that may be live; `None` if nothing is guaranteed.
+    pub live_bytes: Option<u64>,
+    /// The name of the theorem.
+    pub theorem: Option<String>,
 }

@@ -8,6 +8,7 @@
 //! verifies that for every allocator (`tests/suite/explore.rs`). States are told apart by 128 bits of a hash: with 10^8
 //! states, two different ones have the same hash with a probability below 10^-22.
 
+use super::world::World;
 use crate::observe::tiny::Tiny;
 use crate::result::heap_size::Step;
 use rtalloc_subjects::Unit;
@@ -33,8 +34,8 @@ const GIVE: u8 = 128;
 
 /// Searches a fresh heap, with at most `most_states` states. Returns the outcome and the states found.
 #[must_use]
-pub fn search(tiny: &Tiny<'_>, unit: Unit, m: usize, n: usize, most_states: usize) -> (Outcome, usize) {
-    assert!(m <= MOST_UNITS, "at most {MOST_UNITS} units");
+pub fn search(tiny: &Tiny<'_>, unit: Unit, world: &World, most_states: usize) -> (Outcome, usize) {
+    assert!(world.largest() <= MOST_UNITS, "at most {MOST_UNITS} units");
     let mut search = Search::new(tiny, unit);
     let mut frontier = Frontier::default();
     search.find(&mut frontier, &[], 0, 0);
@@ -44,10 +45,9 @@ pub fn search(tiny: &Tiny<'_>, unit: Unit, m: usize, n: usize, most_states: usiz
         let mut rest = &frontier.words[..];
         while !rest.is_empty() {
             rest = search.load(rest);
-            let most = n.min(m - search.live.iter().map(|object| object.units()).sum::<usize>());
-            let requests = (1..=most).map(|units| units as u8);
+            let requests = search.requests(world);
             let frees = (0..search.live.len()).map(|position| GIVE + position as u8);
-            for step in requests.chain(frees) {
+            for step in requests.into_iter().chain(frees) {
                 if !search.perform(step, &mut live) {
                     let states = search.moves.len();
                     return (Outcome::Refuses(search.path(number, step)), states);
@@ -124,6 +124,15 @@ impl<'t, 'r> Search<'t, 'r> {
             live: Vec::new(),
             bytes: Vec::new(),
         }
+    }
+
+    /// The requests that a world allows in the state that is expanded.
+    fn requests(&self, world: &World) -> Vec<u8> {
+        let is_allowed = |units: &usize| {
+            let mut live: Vec<usize> = self.live.iter().map(|object| object.units()).chain([*units]).collect();
+            world.allows(&mut live)
+        };
+        (1..=world.largest()).filter(is_allowed).map(|units| units as u8).collect()
     }
 
     /// Makes the first state of the frontier the one to expand; returns the others.

@@ -9,8 +9,11 @@ pub mod adversary;
 pub mod any_allocator;
 pub mod exact;
 mod game;
+pub mod limited;
 mod need;
 pub mod program;
+pub mod sizes;
+pub mod world;
 pub mod worlds;
 
 pub use game::{Game, Id, Over, Placed, unit_of};

@@ -80,41 +80,7 @@ impl Question<'_> {
         let first = suffices(ample).ok_or("refused a request in ample memory")?;
         // The memory used in an ample heap is a good estimate, unless the subject spreads its blocks.
         let guess = (ample - first.area_bytes + first.highest_bytes).next_multiple_of(granule).min(ample);
-        let mut step = granule;
-        let (mut least, mut enough);
-        if let Some(played) = suffices(guess) {
-            (least, enough) = (0, (guess, played));
-            while enough.0 > step {
-                let bytes = enough.0 - step;
-                match suffices(bytes) {
-                    Some(played) => enough = (bytes, played),
-                    None => {
-                        least = bytes;
-                        break;
-                    }
-                }
-                step *= 2;
-            }
-        } else {
-            (least, enough) = (guess, (ample, first));
-            while least + step < ample {
-                let bytes = least + step;
-                if let Some(played) = suffices(bytes) {
-                    enough = (bytes, played);
-                    break;
-                }
-                least = bytes;
-                step *= 2;
-            }
-        }
-        while enough.0 - least > granule {
-            let bytes = least + ((enough.0 - least) / 2).next_multiple_of(granule);
-            match suffices(bytes) {
-                Some(played) => enough = (bytes, played),
-                None => least = bytes,
-            }
-        }
-        let (heap_bytes, played) = enough;
+        let (heap_bytes, played) = smallest(guess, granule, (ample, first), suffices);
         Ok(Need {
             n: self.n as u64,
             m: self.m as u64,
@@ -129,4 +95,49 @@ impl Question<'_> {
             guaranteed_bytes: None,
         })
     }
+}
+
+/// The smallest heap that suffices, such that one smaller by a granule does not, found from a guess and a heap that
+/// suffices.
+pub fn smallest<T: Copy>(
+    guess: usize,
+    granule: usize,
+    (ample, first): (usize, T),
+    mut suffices: impl FnMut(usize) -> Option<T>,
+) -> (usize, T) {
+    let mut step = granule;
+    let (mut least, mut enough);
+    if let Some(played) = suffices(guess) {
+        (least, enough) = (0, (guess, played));
+        while enough.0 > step {
+            let bytes = enough.0 - step;
+            match suffices(bytes) {
+                Some(played) => enough = (bytes, played),
+                None => {
+                    least = bytes;
+                    break;
+                }
+            }
+            step *= 2;
+        }
+    } else {
+        (least, enough) = (guess, (ample, first));
+        while least + step < ample {
+            let bytes = least + step;
+            if let Some(played) = suffices(bytes) {
+                enough = (bytes, played);
+                break;
+            }
+            least = bytes;
+            step *= 2;
+        }
+    }
+    while enough.0 - least > granule {
+        let bytes = least + ((enough.0 - least) / 2).next_multiple_of(granule);
+        match suffices(bytes) {
+            Some(played) => enough = (bytes, played),
+            None => least = bytes,
+        }
+    }
+    enough
 }

@@ -1,6 +1,7 @@
 //! The exact smallest heaps of all small worlds: a process for each allocator and each largest request.
 
 use super::exact::{self, Outcome};
+use super::world::World;
 use super::{any_allocator, unit_of};
 use crate::observe::tiny::Tiny;
 use crate::replay::isolate::{Child, Job, Progress, decode, run_all};
@@ -143,7 +144,7 @@ pub fn column(
             region_bytes = bytes;
             let tiny = Tiny::new(subject, view, &mut region, bytes).map_err(|error| error.to_string())?;
             block_bytes = tiny.block_bytes();
-            let (outcome, states) = exact::search(&tiny, unit, m, n, most_states);
+            let (outcome, states) = exact::search(&tiny, unit, &World::Live { m, n }, most_states);
             let Outcome::Refuses(steps) = outcome else { break (outcome == Outcome::NeverRefuses, states) };
             witness = Some(Witness { region_bytes, block_bytes, steps });
             wanted = block_bytes + 1;

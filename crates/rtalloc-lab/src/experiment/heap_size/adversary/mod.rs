@@ -5,6 +5,7 @@
 //! behave as expected.
 
 mod comb;
+pub mod limited;
 mod pages;
 mod powers;
 pub mod sieve;

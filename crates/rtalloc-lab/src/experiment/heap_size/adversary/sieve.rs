@@ -24,12 +24,17 @@ pub(super) fn halves(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
 /// remaining units in blocks of the size.
 pub fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize)>) -> Result<(), Over> {
     for (size, gap) in sizes {
-        let placed = game.placed();
-        let kept = lightest(game, &placed, game.bytes(gap));
-        game.give_all(placed, |placed| kept.contains(&placed.id));
+        thin(game, gap);
         game.take_all(size)?;
     }
     Ok(())
+}
+
+/// Frees as much as possible such that no gap is larger than `gap` units.
+pub(super) fn thin(game: &mut Game<'_, '_>, gap: usize) {
+    let placed = game.placed();
+    let kept = lightest(game, &placed, game.bytes(gap));
+    game.give_all(placed, |placed| kept.contains(&placed.id));
 }
 
 /// The objects with the fewest total units that leave no gap above `gap_bytes` between them, before them, or after them

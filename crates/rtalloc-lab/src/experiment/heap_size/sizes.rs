@@ -1,0 +1,217 @@
+//! Heap sizes for a program whose limits are known: guaranteed, forced by an adversary, and needed by a recording.
+
+use super::limited::{forced, region_bytes};
+use super::unit_of;
+use crate::analysis::Analysis;
+use crate::catalogue;
+use crate::observe::Operation;
+use crate::probe::{self, space};
+use crate::replay::isolate::{Board, Child, Job, Progress, decode, run_all};
+use crate::replay::processor::Budget;
+use crate::replay::settings::automatic_heap_bytes;
+use crate::result::heap_size::{Forced, LiveRow, MayBeLive, Size, Sizes};
+use crate::trace::{Event, Op, Reader, survey};
+use rtalloc::limits::{Limit, largest_bytes};
+use rtalloc_subjects::Subject;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::Duration;
+
+/// Limit of the processor time of an allocator.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. The calling process
+/// should be single-threaded: it forks.
+///
+/// # Errors
+///
+/// If the system cannot create a process, or the trace cannot be read.
+pub fn measure(
+    subjects: &[&'static Subject],
+    limits: &[Limit],
+    trace: Option<&Path>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> anyhow::Result<Sizes> {
+    let analysis = Analysis::of_this_program()?;
+    let totals = trace.map(|trace| Ok::<_, anyhow::Error>(survey(Reader::open(trace)?)?.totals)).transpose()?;
+    let replayed = trace.zip(totals).map(|(trace, totals)| (trace, totals.events, totals.peak_live_bytes));
+    let spawn = |subject: &'static Subject| {
+        let analysis = &analysis;
+        move || Child::spawn(|board| of_subject(analysis, subject, limits, replayed, board))
+    };
+    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
+    let mut rows: Vec<Size> = Vec::new();
+    let (mut done, total) = (0, subjects.len() as u64);
+    progress(Progress { done, total, last: "" });
+    let width = std::thread::available_parallelism().map_or(1, usize::from);
+    run_all(jobs, width, |number, result| {
+        let subject = subjects[number];
+        rows.push(decode(result).unwrap_or_else(|death| {
+            Size { subject: subject.name.into(), trouble: Some(death.to_string()), ..Size::default() }
+        }));
+        done += 1;
+        progress(Progress { done, total, last: subject.name });
+    })?;
+    let forced = |row: &Size| row.forced.as_ref().map_or(u64::MAX, |forced| forced.region_bytes);
+    rows.sort_by_key(|row| (row.guaranteed_bytes.unwrap_or(u64::MAX), forced(row), row.subject.clone()));
+    Ok(Sizes { limits: limits.iter().map(|limit| limit.into()).collect(), rows })
+}
+
+fn of_subject(
+    analysis: &Analysis,
+    subject: &'static Subject,
+    limits: &[Limit],
+    replayed: Option<(&Path, u64, u64)>,
+    board: &Board,
+) -> Size {
+    let summary = catalogue::summary(analysis, subject);
+    let bound = |operation: Operation| {
+        let found = summary.operations.iter().find(|other| other.name == operation.name());
+        found.and_then(|found| found.bound)
+    };
+    let mut size = Size {
+        subject: subject.name.into(),
+        cost: subject.cost.into(),
+        allocate_bound: bound(Operation::Allocate),
+        deallocate_bound: bound(Operation::Deallocate),
+        theorem: subject.about.guarantee.map(|guarantee| guarantee.theorem().into()),
+        ..Size::default()
+    };
+    if largest_bytes(&[limits]) > subject.reach.request_bytes {
+        size.trouble = Some(format!("serves at most {} B", subject.reach.request_bytes));
+        return size;
+    }
+    size.guaranteed_bytes = guaranteed(subject, limits).map(|bytes| bytes as u64);
+    match forced(subject, limits) {
+        Ok((bytes, thinning)) => {
+            size.forced = Some(Forced { region_bytes: bytes as u64, adversary: thinning.name().into() });
+        }
+        Err(error) => size.trouble = Some(error),
+    }
+    if let Some((trace, events, peak_live_bytes)) = replayed {
+        let heap_bytes = automatic_heap_bytes(peak_live_bytes) as usize;
+        let budget = Budget::new(LIMIT);
+        let task = probe::Task { trace, events, peak_live_bytes, subject, heap_bytes, budget, board };
+        let figures = space::measure(&task, true).figures;
+        size.measured_bytes = figures.and_then(|figures| figures.smallest_heap_bytes);
+    }
+    size
+}
+
+/// Bytes of a region in which no request within the limits is refused; `None` if no guarantee is known.
+#[must_use]
+pub fn guaranteed(subject: &Subject, limits: &[Limit]) -> Option<usize> {
+    if let Some(region_for) = subject.about.region_for {
+        return Some(region_for(&[limits])).filter(|bytes| *bytes != usize::MAX);
+    }
+    let unit = unit_of(subject).ok()?;
+    let block_bytes = subject.about.guarantee?.bytes_within(unit, &[limits])?;
+    region_bytes(subject, usize::try_from(block_bytes).ok()?).ok()
+}
+
+/// [`may_be_live`] for every allocator, the most first.
+///
+/// # Errors
+///
+/// If the system cannot create a process.
+pub fn may_be_live_in(
+    subjects: &[&'static Subject],
+    heap_bytes: usize,
+    smallest: usize,
+    largest: usize,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> anyhow::Result<MayBeLive> {
+    let spawn = |subject: &'static Subject| {
+        move || Child::spawn(|_| may_be_live(subject, heap_bytes, smallest, largest))
+    };
+    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
+    let mut rows: Vec<LiveRow> = Vec::new();
+    let (mut done, total) = (0, subjects.len() as u64);
+    progress(Progress { done, total, last: "" });
+    let width = std::thread::available_parallelism().map_or(1, usize::from);
+    run_all(jobs, width, |number, result| {
+        let subject = subjects[number];
+        let live = decode::<Option<usize>>(result).unwrap_or(None);
+        let theorem = subject.about.guarantee.map(|guarantee| guarantee.theorem().into());
+        rows.push(LiveRow { subject: subject.name.into(), live_bytes: live.map(|bytes| bytes as u64), theorem });
+        done += 1;
+        progress(Progress { done, total, last: subject.name });
+    })?;
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.live_bytes), row.subject.clone()));
+    let facts = |bytes: usize| bytes as u64;
+    Ok(MayBeLive { heap_bytes: facts(heap_bytes), smallest_bytes: facts(smallest), largest_bytes: facts(largest), rows })
+}
+
+/// The most live requested bytes that a region of `heap_bytes` serves for certain, in requests of `smallest` to
+/// `largest` bytes; `None` if no guarantee is known, or not even for one such request.
+#[must_use]
+pub fn may_be_live(subject: &Subject, heap_bytes: usize, smallest: usize, largest: usize) -> Option<usize> {
+    let suffices = |live: usize| {
+        guaranteed(subject, &[Limit::live(live, smallest, largest)]).is_some_and(|bytes| bytes <= heap_bytes)
+    };
+    let (mut enough, mut too_much) = (largest, heap_bytes + 1);
+    if !suffices(enough) {
+        return None;
+    }
+    while too_much - enough > 16 {
+        let live = enough + (too_much - enough) / 2;
+        if suffices(live) { enough = live } else { too_much = live }
+    }
+    Some(enough)
+}
+
+/// Limits of a recording: the most live objects in each range of sizes from above a power of two to the next, each
+/// increased by a margin in per cent. A resize is an allocation followed by a free.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Vec<Limit>> {
+    let mut reader = Reader::open(trace)?;
+    let mut sizes: HashMap<u32, u64> = HashMap::new();
+    let mut classes: BTreeMap<u32, Class> = BTreeMap::new();
+    let mut chunk: Vec<Event> = Vec::new();
+    while reader.next_chunk(&mut chunk)? {
+        for event in chunk.drain(..) {
+            let freed = match event.op {
+                Op::Allocate { slot, size, align } | Op::Reallocate { slot, size, align } => {
+                    let size = size.max(u64::from(align));
+                    classes.entry(class_of(size)).or_default().take(size);
+                    sizes.insert(slot, size)
+                }
+                Op::Free { slot } => sizes.remove(&slot),
+            };
+            if let Some(class) = freed.and_then(|size| classes.get_mut(&class_of(size))) {
+                class.live -= 1;
+            }
+        }
+    }
+    let limit = |class: &Class| {
+        let objects = (class.most * (100 + margin_per_cent)).div_ceil(100);
+        Limit::between(objects as usize, class.smallest as usize, class.largest as usize)
+    };
+    Ok(classes.values().map(limit).collect())
+}
+
+/// The number of the range of sizes: from above a power of two to the next.
+fn class_of(size: u64) -> u32 {
+    size.next_power_of_two().ilog2()
+}
+
+/// A range of sizes: live objects now and at most, and the sizes that occur.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    live: u64,
+    most: u64,
+    smallest: u64,
+    largest: u64,
+}
+
+impl Class {
+    fn take(&mut self, size: u64) {
+        self.live += 1;
+        self.smallest = if self.most == 0 { size } else { self.smallest.min(size) };
+        self.most = self.most.max(self.live);
+        self.largest = self.largest.max(size);
+    }
+}
