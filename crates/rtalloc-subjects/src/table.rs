@@ -33,6 +33,13 @@ pub fn all() -> &'static [Subject] {
     &ALL
 }
 
+/// The region allocators of the library's table, without the variants that only papers compare.
+#[must_use]
+pub fn region_allocators() -> &'static [Subject] {
+    let variants = OTHERS.len() + peers::ALL.len();
+    &all()[..all().len() - variants]
+}
+
 /// Options of every allocator with boundary tags.
 const TAGGED: &str = "width of the tags (Offset16, Offset32, Wide), statistics (WithStats), full validation (Full)";
 

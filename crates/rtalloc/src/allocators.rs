@@ -122,6 +122,7 @@ macro_rules! region_allocators {
                     wins: "a handful of instructions for any size",
                     loses: "up to half of every block is lost, and memory of one size never serves another",
                     guarantee: Some(Guarantee::PowerClasses),
+                    region_for: Some(<$crate::Kingsley<'static>>::region_bytes_for_modes),
                     ..CARVING
                 },
             }
@@ -213,6 +214,7 @@ macro_rules! region_allocators {
                 laboratory: {
                     wins: "live blocks stay at the low end, as with address-ordered first-fit",
                     loses: "deeper descents than better fit",
+                    guarantee: Some(Guarantee::FirstFit),
                     ..CARTESIAN_TREE
                 },
             }

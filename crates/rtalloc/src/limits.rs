@@ -24,8 +24,9 @@
 //!
 //! | allocator | function | the region, in short |
 //! |---|---|---|
-//! | binary buddies | [`region_bytes_for`](crate::BinaryBuddy::region_bytes_for) | the most live bytes of each size, rounded up to powers of two, and one largest block |
-//! | simple segregated storage | [`region_bytes_for`](crate::SimpleSegregated::region_bytes_for) | the most live bytes of each size |
+//! | binary buddies | [`region_bytes_for`](crate::BinaryBuddy::region_bytes_for) | the most live bytes of each power of two, and one largest block; in logarithmic time |
+//! | simple segregated storage | [`region_bytes_for`](crate::SimpleSegregated::region_bytes_for) | the most live bytes of each size; in constant time, small requests only |
+//! | Kingsley's allocator | [`region_bytes_for`](crate::Kingsley::region_bytes_for) | the most live bytes of each power of two, in whole pages; in constant time |
 //! | Compact-fit | [`compact_fit::guarantee`](crate::compact_fit::guarantee) | pages, for objects of known sizes |
 //!
 //! Theorems, proofs and the tests of their assumptions: `docs/guarantees/` in the repository.

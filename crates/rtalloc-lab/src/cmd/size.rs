@@ -11,7 +11,7 @@ use crate::result::document::{self, Schema};
 use crate::result::heap_size::ExactCell;
 use anyhow::Context as _;
 use rtalloc::limits::Limit;
-use rtalloc_subjects::Subject;
+use rtalloc_subjects::{Subject, region_allocators};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -69,8 +69,8 @@ pub struct Arguments {
     #[arg(long, value_name = "M,n", value_parser = world)]
     exact: Option<(usize, usize)>,
 
-    /// Allocators, separated by commas: names, families or groups. By default all ours with a region; with --exact, the
-    /// best possible one as well.
+    /// Allocators, separated by commas: names, families or groups. By default the region allocators of the library; with
+    /// --exact, the best possible one as well.
     #[arg(long, value_name = "ALLOCATORS", value_delimiter = ',')]
     on: Vec<String>,
 
@@ -149,7 +149,10 @@ fn world(text: &str) -> Result<(usize, usize), String> {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let subjects = if arguments.on.is_empty() { worlds::all() } else { rtalloc_subjects::select(&arguments.on)? };
+    let subjects = match arguments.on.as_slice() {
+        [] => region_allocators().iter().collect(),
+        chosen => rtalloc_subjects::select(chosen)?,
+    };
     for subject in &subjects {
         anyhow::ensure!(
             subject.view.is_some() && subject.entries.handles.is_none(),

@@ -108,15 +108,19 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     header.extend(["allocate\ninstr", "free\ninstr"].map(|text| right(text.into())));
     table.set_header(header);
     let number = |value: Option<u64>| right(value.map_or_else(|| "-".into(), number::grouped));
-    for row in &sizes.rows {
+    let (served, others): (Vec<&Size>, Vec<&Size>) = sizes.rows.iter().partition(|row| row.trouble.is_none());
+    for row in served {
         let mut line = vec![Cell::new(&row.subject), Cell::new(&row.cost)];
         if has_recording {
             line.push(number(row.measured_bytes));
         }
         line.push(number(row.forced.as_ref().map(|forced| forced.region_bytes)));
         line.push(number(row.guaranteed_bytes));
-        let theorem = row.theorem.as_deref().filter(|_| row.guaranteed_bytes.is_some());
-        line.push(Cell::new(theorem.unwrap_or("no guarantee known")));
+        line.push(Cell::new(match (&row.theorem, row.guaranteed_bytes) {
+            (Some(theorem), Some(_)) => theorem.as_str(),
+            (Some(_), None) => "not for these sizes",
+            (None, _) => "no guarantee known",
+        }));
         line.extend([number(row.allocate_bound), number(row.deallocate_bound)]);
         table.add_row(line);
     }
@@ -137,7 +141,11 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     if has_recording {
         notes.push("recording: the smallest region that serves this recording; another run may need more.".into());
     }
-    notes.extend(sizes.rows.iter().filter_map(|row| Some(format!("{}: {}.", row.subject, row.trouble.as_ref()?))));
+    let left_out: Vec<String> =
+        others.iter().map(|row| format!("{}: {}", row.subject, row.trouble.as_deref().unwrap_or("no figures"))).collect();
+    if !left_out.is_empty() {
+        notes.push(format!("Left out: {}.", left_out.join("; ")));
+    }
     for note in notes {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');

@@ -51,12 +51,13 @@
 //! <!-- end of figures -->
 
 use crate::contract::Contract;
+use crate::limits::{Limit, largest_bytes, most_objects};
 use crate::mechanism::bits::floor_log2;
 use crate::mechanism::class_lists::{ClassLists, ClassMap, class_contract};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Class;
-use crate::mechanism::stats::NoStats;
+use crate::mechanism::stats::{NoStats, StatsPolicy};
 use crate::mechanism::word::{Offset32, Width};
 use core::num::NonZeroUsize;
 
@@ -69,6 +70,68 @@ pub type KingsleyPolicy<const PAGE: usize, W> = ClassLists<PowersOfTwo<PAGE>, W>
 
 /// Kingsley's allocator with pages of `PAGE` bytes, headers of width `W`, and statistics `T`.
 pub type Kingsley<'r, const PAGE: usize = 4096, W = Offset32, T = NoStats> = PolicyHeap<'r, KingsleyPolicy<PAGE, W>, T>;
+
+impl<const PAGE: usize, W: Width, T: StatsPolicy> Kingsley<'_, PAGE, W, T> {
+    /// Bytes of a region, wherever it starts, in which no request within the limits is ever refused; [`usize::MAX`] if
+    /// no region suffices. Theorem and proof: `docs/guarantees/segregated.md`.
+    ///
+    /// ```
+    /// use rtalloc::Kingsley;
+    /// use rtalloc::limits::Limit;
+    ///
+    /// // Whole pages for each power of two; a request of 200 bytes takes a block of 256.
+    /// const KNOWN: [Limit; 2] = [Limit::of(64, 200), Limit::of(8, 2044)];
+    /// assert!(<Kingsley>::region_bytes_for(&KNOWN) < 64 * 256 + 8 * 2048 + 5000);
+    /// ```
+    ///
+    /// # Time
+    ///
+    /// Linear in the limits, times the number of classes.
+    #[must_use]
+    pub const fn region_bytes_for(limits: &[Limit]) -> usize {
+        Self::region_bytes_for_modes(&[limits])
+    }
+
+    /// The same for a program with several modes: at any time, what is live is within the limits of one of them.
+    ///
+    /// # Time
+    ///
+    /// As [`region_bytes_for`](Self::region_bytes_for).
+    #[must_use]
+    pub const fn region_bytes_for_modes(modes: &[&[Limit]]) -> usize {
+        let largest_bytes = largest_bytes(modes);
+        if largest_bytes == 0 {
+            return 0;
+        }
+        // The bytes of a block, and those of the largest request below it.
+        let (mut block_bytes, mut below_bytes, mut sum_bytes, mut classes) = (W::GRANULE, 0, 0_usize, 0);
+        loop {
+            classes += 1;
+            let request_bytes = block_bytes - W::BYTES;
+            let objects = most_objects(modes, below_bytes + 1, request_bytes);
+            let bytes = if block_bytes < PAGE {
+                objects.div_ceil(PAGE / block_bytes).saturating_mul(PAGE)
+            } else {
+                objects.saturating_mul(block_bytes)
+            };
+            sum_bytes = sum_bytes.saturating_add(bytes);
+            if request_bytes >= largest_bytes {
+                break;
+            }
+            if block_bytes > W::MAX / 2 {
+                return usize::MAX;
+            }
+            (block_bytes, below_bytes) = (2 * block_bytes, request_bytes);
+        }
+        // The heap has heads for all classes whose blocks would fit the sum, and marks for those smaller than a page.
+        while classes < <PowersOfTwo<PAGE> as ClassMap<W>>::MAX_CLASSES && W::GRANULE << classes <= sum_bytes {
+            classes += 1;
+        }
+        let words_bytes = (<PowersOfTwo<PAGE> as ClassMap<W>>::SMALL_CLASSES + classes) * W::BYTES;
+        let region_bytes = sum_bytes.saturating_add(Self::CONTROL_BYTES + words_bytes + W::BYTES + PAGE - 1);
+        if region_bytes > W::MAX { usize::MAX } else { region_bytes }
+    }
+}
 
 impl<const PAGE: usize> PowersOfTwo<PAGE> {
     /// log2 of the smallest block.

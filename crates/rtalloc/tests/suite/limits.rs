@@ -11,7 +11,7 @@ use rtalloc::mechanism::buddy::{Buddies, Headers, SideTable};
 use rtalloc::mechanism::policy_heap::PolicyHeap;
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::word::{Offset16, Offset32};
-use rtalloc::{BinaryBuddy, RegionAllocator, SimpleSegregated};
+use rtalloc::{BinaryBuddy, Kingsley, RegionAllocator, SimpleSegregated};
 
 /// Sets of limits, of which one holds at a time.
 type Modes = Vec<Vec<Stated>>;
@@ -149,6 +149,8 @@ never_refused! {
     binary_buddy_of_64_bytes: SmallUnits<'_>, 4096;
     binary_buddy_of_short_words: BinaryBuddy<'_, Offset16>, 1024;
     the_thesis_buddy: Thesis<'_>, 1008;
+    kingsley: Kingsley<'_>, 4096;
+    kingsley_of_small_pages: Kingsley<'_, 512, Offset16>, 2000;
     simple_segregated: SimpleSegregated<'_>, 1020;
     simple_segregated_of_few_classes: SimpleSegregated<'_, 32, 8, Offset16>, 254;
 }
@@ -161,6 +163,8 @@ fn what_no_region_serves_has_no_region() {
     assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[Limit::of(usize::MAX, 4096)]), usize::MAX);
     assert_eq!(<BinaryBuddy<'_, Offset16>>::region_bytes_for(&[Limit::of(20, 4096)]), usize::MAX, "beyond 64 KiB");
     assert_eq!(<SimpleSegregated<'_>>::region_bytes_for(&[Limit::of(usize::MAX / 16, 1000)]), usize::MAX);
+    assert_eq!(<Kingsley<'_>>::region_bytes_for(&[Limit::of(1, usize::MAX)]), usize::MAX);
+    assert_eq!(<Kingsley<'_, 512, Offset16>>::region_bytes_for(&[Limit::of(40, 2000)]), usize::MAX);
     assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[]), 0);
     assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[Limit::up_to(0, 100)]), 0);
 }

@@ -11,13 +11,6 @@ use std::time::Duration;
 
 pub use super::exact::MOST_UNITS;
 
-/// The allocators whose heaps can be explored: ours with a region, except variants of the same heap.
-#[must_use]
-pub fn all() -> Vec<&'static Subject> {
-    let is_explored = |subject: &&Subject| subject.view.is_some() && subject.entries.handles.is_none();
-    rtalloc_subjects::all().into_iter().filter(is_explored).collect()
-}
-
 /// Bytes of the region: more than the heaps of small worlds.
 const REGION_BYTES: usize = 1 << 20;
 
