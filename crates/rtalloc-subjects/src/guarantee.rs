@@ -66,10 +66,8 @@ pub enum Guarantee {
     /// Derivation: as [`GoodFit`](Self::GoodFit), where a request of r is refused if no gap has the next power of two
     /// R. `(M - r + 1) R` is largest for the smallest r that is rounded up to n', `n'/2 + 1`.
     HalfFit,
-    /// `(u + 1) n' - 1`, n' being n rounded up to a power of two, of the binary buddy: [`LargestBlocks`] computes u from
-    /// the most live objects of each size, `M / (2^(i-1) + 1)` of those that are rounded up to 2^i units. It is at most
-    /// `2M(1 + ceil(log2 n)) + 2n'`. Theorem and proof: `docs/guarantees/binary-buddy.md`; here for a heap that begins
-    /// anywhere.
+    /// `(u + 1) n' - 1`, n' being n rounded up to a power of two, of the binary buddy: [`LargestBlocks`] computes u.
+    /// Theorem and proof: `docs/guarantees/binary-buddy.md`; here for a heap that begins anywhere.
     BinaryBuddy,
     /// The sum of `k floor(M / k)` over k from 1 to n, at most `n M`, of simple segregated storage, whose classes are the
     /// multiples of a unit: a class has at most as many blocks as were ever live at a time
@@ -134,8 +132,10 @@ impl Guarantee {
             Self::GoodFit(parts) => most_with_gaps(m, n, |r| r + r.div_ceil(parts as usize)),
             Self::HalfFit => most_with_gaps(m, n, usize::next_power_of_two),
             Self::BinaryBuddy => {
-                let blocks = (0..=logarithm).fold(LargestBlocks::NONE, |blocks, log2| blocks.and(most_of(m, log2), m));
-                (blocks.count() + 1) * n.next_power_of_two() - 1
+                // Units instead of bytes.
+                let limits = [Limit::live(m, 1, n)];
+                let and = |blocks: LargestBlocks, log2| blocks.and(&[&limits], (1_usize << log2) >> 1, 1_usize << log2);
+                ((0..=logarithm).fold(LargestBlocks::NONE, and).count() + 1) * n.next_power_of_two() - 1
             }
             Self::EveryClass => (1..=n).map(|k| k * (m / k)).sum(),
             Self::PowerClasses => {

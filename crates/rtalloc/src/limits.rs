@@ -80,6 +80,18 @@ impl Limit {
         self
     }
 
+    /// The most live objects; [`usize::MAX`] if only bytes are limited.
+    #[must_use]
+    pub const fn objects(&self) -> usize {
+        self.objects
+    }
+
+    /// The most live requested bytes; [`usize::MAX`] if only objects are limited.
+    #[must_use]
+    pub const fn live_bytes(&self) -> usize {
+        self.live_bytes
+    }
+
     /// The smallest request in bytes.
     #[must_use]
     pub const fn smallest_bytes(&self) -> usize {
@@ -103,6 +115,19 @@ impl Limit {
         // Each of the most objects that the live bytes allow has at most this many more bytes.
         let by_bytes = self.live_bytes.saturating_add(objects.saturating_mul(added_bytes));
         if by_objects < by_bytes { by_objects } else { by_bytes }
+    }
+
+    /// The most live objects of up to `to` bytes, if at most `smaller` of them have up to `below` bytes.
+    #[must_use]
+    pub const fn most_objects_with(&self, smaller: usize, below: usize, to: usize) -> usize {
+        let most_smaller = self.most_objects(1, below);
+        let smaller = if smaller < most_smaller { smaller } else { most_smaller };
+        let rest = Self {
+            objects: self.objects - smaller,
+            live_bytes: self.live_bytes - smaller * self.smallest_bytes,
+            ..*self
+        };
+        smaller + rest.most_objects(below + 1, to)
     }
 
     /// The most live objects of `from` to `to` bytes.

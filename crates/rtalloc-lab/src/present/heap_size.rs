@@ -157,11 +157,14 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
 }
 
 fn stated(limit: &LimitFacts) -> String {
-    let LimitFacts { objects, smallest_bytes, largest_bytes } = limit;
-    match (smallest_bytes, largest_bytes) {
-        (1, largest) => format!("{objects} of up to {largest} B"),
-        (smallest, largest) if smallest == largest => format!("{objects} of {largest} B"),
-        (smallest, largest) => format!("{objects} of {smallest} to {largest} B"),
+    let amount = match (limit.objects, limit.live_bytes) {
+        (Some(objects), _) => number::grouped(objects as u64),
+        (None, bytes) => format!("{} B in requests", number::grouped(bytes.unwrap_or(0) as u64)),
+    };
+    match (limit.smallest_bytes, limit.largest_bytes) {
+        (1, largest) => format!("{amount} of up to {largest} B"),
+        (smallest, largest) if smallest == largest => format!("{amount} of {largest} B"),
+        (smallest, largest) => format!("{amount} of {smallest} to {largest} B"),
     }
 }
 
@@ -169,12 +172,14 @@ fn stated(limit: &LimitFacts) -> String {
 fn lines_to_paste(row: &Size, limits: &[LimitFacts]) -> String {
     let bytes = row.guaranteed_bytes.unwrap_or(0);
     let limit = |limit: &LimitFacts| {
-        let LimitFacts { objects, smallest_bytes, largest_bytes } = limit;
-        format!("      Limit::between({objects}, {smallest_bytes}, {largest_bytes}),\n")
+        let LimitFacts { objects, live_bytes, smallest_bytes, largest_bytes } = limit;
+        let (kind, amount) = objects.map_or(("live", live_bytes.unwrap_or(0)), |objects| ("between", objects));
+        format!("      Limit::{kind}({amount}, {smallest_bytes}, {largest_bytes}),\n")
     };
     let name = row.subject.replace('-', "_");
     let region = match row.subject.as_str() {
         "binary-buddy" => "<BinaryBuddy>::region_bytes_for(&LIMITS)".into(),
+        "kingsley" => "<Kingsley>::region_bytes_for(&LIMITS)".into(),
         "simple-segregated" => "<SimpleSegregated>::region_bytes_for(&LIMITS)".into(),
         _ => bytes.to_string(),
     };

@@ -220,8 +220,10 @@ pub struct Sizes {
 /// Objects that may be live at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitFacts {
-    /// Most live objects.
-    pub objects: usize,
+    /// Most live objects, if they are limited.
+    pub objects: Option<usize>,
+    /// Most live requested bytes, if they are limited.
+    pub live_bytes: Option<usize>,
     /// Smallest request in bytes.
     pub smallest_bytes: usize,
     /// Largest request in bytes.
@@ -230,8 +232,13 @@ pub struct LimitFacts {
 
 impl From<&Limit> for LimitFacts {
     fn from(limit: &Limit) -> Self {
-        let (smallest_bytes, largest_bytes) = (limit.smallest_bytes(), limit.largest_bytes());
-        Self { objects: limit.most_objects(1, usize::MAX), smallest_bytes, largest_bytes }
+        let finite = |number: usize| (number != usize::MAX).then_some(number);
+        Self {
+            objects: finite(limit.objects()),
+            live_bytes: finite(limit.live_bytes()),
+            smallest_bytes: limit.smallest_bytes(),
+            largest_bytes: limit.largest_bytes(),
+        }
     }
 }
 

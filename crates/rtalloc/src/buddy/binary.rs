@@ -119,8 +119,7 @@ impl<W: Width, T: StatsPolicy, P: Placement, const UNIT: usize, const MOST: usiz
                 return usize::MAX;
             }
             let request_bytes = block_bytes - P::HEADER_BYTES;
-            let of_size = most_objects(modes, below_bytes + 1, request_bytes);
-            blocks = blocks.and(of_size, most_objects(modes, 1, request_bytes));
+            blocks = blocks.and(modes, below_bytes, request_bytes);
             if request_bytes >= largest_bytes {
                 break;
             }
@@ -138,14 +137,15 @@ impl<W: Width, T: StatsPolicy, P: Placement, const UNIT: usize, const MOST: usiz
     }
 }
 
-/// The blocks of the largest size that a binary buddy system needs, computed from the smallest size upwards:
+/// The blocks of the largest size that a binary buddy system needs, computed from the smallest size upwards. Of each
+/// size, as many blocks may be divided or allocated as
 ///
 /// ```text
-/// u_0 = min(a_0, c_0)        u_i = min(a_i + ceil(u_{i-1} / 2), c_i)
+/// u_i = the most of d + a,   d <= ceil(u_{i-1} / 2) divided blocks, each with a smaller live object, and
+///                            a live objects of this size, as the limits allow at the same time
 /// ```
 ///
-/// with at most `a_i` live objects in blocks of size i, and at most `c_i` in blocks of size i or smaller. Each size is
-/// twice the one before. The proof is in `docs/guarantees/binary-buddy.md`.
+/// where each size is twice the one before. The proof is in `docs/guarantees/binary-buddy.md`.
 #[derive(Clone, Copy, Debug)]
 pub struct LargestBlocks(usize);
 
@@ -153,11 +153,26 @@ impl LargestBlocks {
     /// Before the smallest size.
     pub const NONE: Self = LargestBlocks(0);
 
-    /// With the next size: the most live objects of this size, and of this size or smaller.
+    /// With the next size, which serves requests above `below_bytes`, up to `request_bytes`.
     #[must_use]
-    pub const fn and(self, of_size: usize, up_to_size: usize) -> Self {
-        let blocks = of_size.saturating_add(self.0.div_ceil(2));
-        LargestBlocks(if blocks < up_to_size { blocks } else { up_to_size })
+    pub const fn and(self, modes: &[&[Limit]], below_bytes: usize, request_bytes: usize) -> Self {
+        let divided = self.0.div_ceil(2);
+        let (mut most, mut mode) = (0, 0);
+        while mode < modes.len() {
+            let limits = modes[mode];
+            let blocks = if let [limit] = limits {
+                limit.most_objects_with(divided, below_bytes, request_bytes)
+            } else {
+                let of_size = most_objects(&[limits], below_bytes + 1, request_bytes);
+                let (blocks, objects) = (of_size.saturating_add(divided), most_objects(&[limits], 1, request_bytes));
+                if blocks < objects { blocks } else { objects }
+            };
+            if blocks > most {
+                most = blocks;
+            }
+            mode += 1;
+        }
+        LargestBlocks(most)
     }
 
     /// Their number.

@@ -176,6 +176,10 @@ fn limits_count_objects_and_bytes() {
     assert_eq!(Limit::of(5, 100).most_objects(50, 99), 0);
     assert_eq!(Limit::live(1000, 1, 400).most_objects(100, 200), 10);
     assert_eq!(Limit::live(1000, 150, 400).most_objects(1, 200), 6);
+    assert_eq!(Limit::live(1000, 10, 400).most_objects_with(20, 99, 200), 20 + 8);
+    assert_eq!(Limit::up_to(25, 400).most_objects_with(20, 99, 200), 25);
+    assert_eq!(Limit::up_to(25, 400).most_objects_with(0, 99, 200), 25);
+    assert_eq!(Limit::of(25, 300).most_objects_with(9, 299, 300), 25, "none is smaller");
     let modes: [&[Limit]; 2] = [&[Limit::of(3, 10), Limit::of(4, 10)], &[Limit::of(6, 10)]];
     assert_eq!(most_objects(&modes, 1, 16), 7);
 }
@@ -188,8 +192,9 @@ fn one_largest_block_fewer_is_refused() {
     for _ in 0..60 {
         let levels = 2 + dice(&mut random, 4);
         let counts: Vec<usize> = (0..levels).map(|_| 1 + dice(&mut random, 9)).collect();
-        let up_to = |level: usize| counts[..=level].iter().sum();
-        let blocks = (0..levels).fold(LargestBlocks::NONE, |blocks, level| blocks.and(counts[level], up_to(level)));
+        let limits: Vec<Limit> = (0..levels).map(|level| Limit::of(counts[level], 16 << level)).collect();
+        let and = |blocks: LargestBlocks, level| blocks.and(&[&limits], (16_usize << level) >> 1, 16_usize << level);
+        let blocks = (0..levels).fold(LargestBlocks::NONE, and);
         let largest = 16_usize << (levels - 1);
         for (blocks, refuses) in [(blocks.count(), false), (blocks.count() - 1, true)] {
             if blocks == 0 {

@@ -1,9 +1,12 @@
 //! What a program within limits can make an allocator need.
 
-use super::adversary::limited::{Thinning, play};
+use super::adversary::limited::{self, Thinning};
+use super::adversary;
 use super::need::smallest;
 use super::world::World;
 use super::{Game, Over, unit_of};
+use crate::observe::tiny::Tiny;
+use crate::result::heap_size::Adversary;
 use rtalloc::limits::Limit;
 use rtalloc_subjects::{Heap, Region, Subject};
 
@@ -11,36 +14,64 @@ use rtalloc_subjects::{Heap, Region, Subject};
 const GRANULE_BYTES: usize = 16;
 
 /// The smallest region that the worst of the adversaries leaves, and its name: a region smaller by a granule refuses
-/// one of its requests.
+/// one of its requests. `None` if limits on live bytes are among several.
 ///
 /// # Errors
 ///
 /// If memory is exhausted, or if the subject refuses a request in ample memory.
-pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<(usize, Thinning), String> {
+pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'static str)>, String> {
     let unit = unit_of(subject)?;
-    let world = World::of(limits, unit);
+    let Some(world) = World::of(limits, unit) else { return Ok(None) };
     let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
-    let live_units: usize = match &world {
-        World::Limits(limits) => limits.iter().map(|limit| limit.objects * limit.largest).sum(),
-        World::Live { m, .. } => *m,
+    // Those against M and n request single units, and powers of two at most.
+    let n = world.largest().checked_ilog2().map_or(0, |log2| 1_usize << log2);
+    let against_live: &[Adversary] = match world {
+        World::Live { least: 1, .. } if n >= 4 => &[
+            Adversary::Powers,
+            Adversary::Sizes,
+            Adversary::Halves,
+            Adversary::Buddies,
+            Adversary::March,
+            Adversary::Teeth,
+            Adversary::Classes,
+            Adversary::Pages,
+        ],
+        _ => &[],
     };
-    let ample = (live_units * unit.bytes * 2 * (2 + world.largest().max(1).ilog2() as usize) + 128 * page_bytes + (1 << 20))
-        .next_multiple_of(4096);
+    let limited = Thinning::ALL.map(|thinning| (thinning.name(), Play::Limited(thinning)));
+    let named = against_live.iter().map(|adversary| (adversary.name(), Play::Named(*adversary)));
+    let ample = (world.most_units() + 2) * n.next_power_of_two().max(page_bytes.div_ceil(unit.bytes)) * unit.bytes;
+    let ample = (2 * ample + 128 * page_bytes + (1 << 20)).next_multiple_of(4096);
     let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
     let mut worst = None;
-    for thinning in Thinning::ALL {
+    for (name, play) in limited.into_iter().chain(named) {
         let mut suffices = |bytes: usize| {
             let heap = Heap::new(subject, &mut region, bytes).ok()?;
-            let mut game = Game::new(&heap, unit, usize::MAX);
-            (play(&mut game, &world, thinning) == Over::Spent).then_some(())
+            let over = match play {
+                Play::Limited(thinning) => {
+                    limited::play(&mut Game::new(&heap, unit, usize::MAX), &world, thinning)
+                }
+                Play::Named(named) => {
+                    adversary::play(named, &mut Game::new(&heap, unit, world.most_units()), n, page_bytes)
+                }
+            };
+            (over == Over::Spent).then_some(())
         };
         suffices(ample).ok_or("refused a request in ample memory")?;
-        let (bytes, ()) = smallest(ample / 2, GRANULE_BYTES, (ample, ()), suffices);
+        let guess = (4 * world.most_units() * unit.bytes + page_bytes).min(ample).next_multiple_of(GRANULE_BYTES);
+        let (bytes, ()) = smallest(guess, GRANULE_BYTES, (ample, ()), suffices);
         if worst.is_none_or(|(most, _)| bytes > most) {
-            worst = Some((bytes, thinning));
+            worst = Some((bytes, name));
         }
     }
-    worst.ok_or_else(|| "no adversary".into())
+    Ok(worst)
+}
+
+/// A program.
+#[derive(Clone, Copy, Debug)]
+enum Play {
+    Limited(Thinning),
+    Named(Adversary),
 }
 
 /// The smallest region, to a granule, whose fresh heap has at least so many bytes for blocks.
@@ -53,7 +84,7 @@ pub fn region_bytes(subject: &Subject, block_bytes: usize) -> Result<usize, Stri
     let ample = (2 * block_bytes + (1 << 20)).next_multiple_of(4096);
     let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
     let mut suffices = |bytes: usize| {
-        let tiny = crate::observe::tiny::Tiny::new(subject, view, &mut region, bytes).ok()?;
+        let tiny = Tiny::new(subject, view, &mut region, bytes).ok()?;
         (tiny.block_bytes() >= block_bytes).then_some(())
     };
     suffices(ample).ok_or("no region is large enough")?;

@@ -83,8 +83,9 @@ fn of_subject(
     }
     size.guaranteed_bytes = guaranteed(subject, limits).map(|bytes| bytes as u64);
     match forced(subject, limits) {
-        Ok((bytes, thinning)) => {
-            size.forced = Some(Forced { region_bytes: bytes as u64, adversary: thinning.name().into() });
+        Ok(forced) => {
+            let forced = forced.map(|(bytes, name)| Forced { region_bytes: bytes as u64, adversary: name.into() });
+            size.forced = forced;
         }
         Err(error) => size.trouble = Some(error),
     }

@@ -17,10 +17,12 @@ pub struct UnitLimit {
 /// What a program may have live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum World {
-    /// At most `m` units, in requests of 1 to `n`.
+    /// At most `m` units, in requests of `least` to `n`.
     Live {
         /// Most live units.
         m: usize,
+        /// Smallest request.
+        least: usize,
         /// Largest request.
         n: usize,
     },
@@ -29,25 +31,48 @@ pub enum World {
 }
 
 impl World {
-    /// Limits in the units of an allocator.
+    /// What limits allow, in the units of an allocator; `None` if several limits include one on live bytes.
     #[must_use]
-    pub fn of(limits: &[Limit], unit: Unit) -> Self {
+    pub fn of(limits: &[Limit], unit: Unit) -> Option<Self> {
         let units = |bytes: usize| (bytes + unit.header_bytes).div_ceil(unit.bytes);
+        if let [limit] = limits
+            && limit.live_bytes() != usize::MAX
+        {
+            // An object of k units has at most k units of requested bytes.
+            let m = limit.live_bytes() / unit.bytes;
+            return Some(Self::Live { m, least: units(limit.smallest_bytes()), n: units(limit.largest_bytes()).min(m) });
+        }
         let limit = |limit: &Limit| UnitLimit {
-            objects: limit.most_objects(1, usize::MAX),
+            objects: limit.objects(),
             smallest: units(limit.smallest_bytes()),
             largest: units(limit.largest_bytes()),
         };
-        Self::Limits(limits.iter().map(limit).filter(|limit| limit.objects > 0).collect())
+        let are_counted = limits.iter().all(|limit| limit.live_bytes() == usize::MAX);
+        are_counted.then(|| Self::Limits(limits.iter().map(limit).filter(|limit| limit.objects > 0).collect()))
+    }
+
+    /// The most units that can be live.
+    #[must_use]
+    pub fn most_units(&self) -> usize {
+        match self {
+            Self::Live { m, .. } => *m,
+            Self::Limits(limits) => limits.iter().map(|limit| limit.objects * limit.largest).sum(),
+        }
+    }
+
+    /// The smallest and largest requests of every limit, in units.
+    #[must_use]
+    pub fn ends(&self) -> Vec<usize> {
+        match self {
+            Self::Live { least, n, .. } => vec![*least, *n],
+            Self::Limits(limits) => limits.iter().flat_map(|limit| [limit.smallest, limit.largest]).collect(),
+        }
     }
 
     /// The largest request, in units.
     #[must_use]
     pub fn largest(&self) -> usize {
-        match self {
-            Self::Live { n, .. } => *n,
-            Self::Limits(limits) => limits.iter().map(|limit| limit.largest).max().unwrap_or(0),
-        }
+        self.ends().into_iter().max().unwrap_or(0)
     }
 
     /// Whether objects of these sizes may be live at the same time.
@@ -57,14 +82,16 @@ impl World {
     #[must_use]
     pub fn allows(&self, units: &mut [usize]) -> bool {
         match self {
-            Self::Live { m, n } => units.iter().sum::<usize>() <= *m && units.iter().all(|units| units <= n),
+            Self::Live { m, least, n } => {
+                units.iter().sum::<usize>() <= *m && units.iter().all(|units| (least..=n).contains(&units))
+            }
             Self::Limits(limits) => {
                 let mut limits = limits.clone();
                 units.sort_unstable();
                 units.iter().all(|&units| {
-                    let fitting = limits.iter_mut().filter(|limit| {
-                        limit.objects > 0 && (limit.smallest..=limit.largest).contains(&units)
-                    });
+                    let fitting = limits
+                        .iter_mut()
+                        .filter(|limit| limit.objects > 0 && (limit.smallest..=limit.largest).contains(&units));
                     fitting.min_by_key(|limit| limit.largest).is_some_and(|limit| {
                         limit.objects -= 1;
                         true

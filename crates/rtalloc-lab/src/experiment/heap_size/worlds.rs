@@ -137,7 +137,7 @@ pub fn column(
             region_bytes = bytes;
             let tiny = Tiny::new(subject, view, &mut region, bytes).map_err(|error| error.to_string())?;
             block_bytes = tiny.block_bytes();
-            let (outcome, states) = exact::search(&tiny, unit, &World::Live { m, n }, most_states);
+            let (outcome, states) = exact::search(&tiny, unit, &World::Live { m, least: 1, n }, most_states);
             let Outcome::Refuses(steps) = outcome else { break (outcome == Outcome::NeverRefuses, states) };
             witness = Some(Witness { region_bytes, block_bytes, steps });
             wanted = block_bytes + 1;

@@ -34,9 +34,8 @@ impl Thinning {
 /// Requests as many objects of each size as the world allows, from the smallest size to the largest.
 #[must_use]
 pub fn play(game: &mut Game<'_, '_>, world: &World, thinning: Thinning) -> Over {
-    let World::Limits(limits) = world else { return Over::Spent };
     let largest = world.largest();
-    let mut sizes: Vec<usize> = limits.iter().flat_map(|limit| [limit.smallest, limit.largest]).collect();
+    let mut sizes = world.ends();
     sizes.extend(just_above_powers(largest.next_power_of_two()).chain((0..usize::BITS).map_while(|power| {
         let size = 1_usize << power;
         (size <= largest).then_some(size)
