@@ -26,16 +26,9 @@ pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'st
     // Those against M and n request single units, and powers of two at most.
     let n = world.largest().checked_ilog2().map_or(0, |log2| 1_usize << log2);
     let against_live: &[Adversary] = match world {
-        World::Live { least: 1, .. } if n >= 4 => &[
-            Adversary::Powers,
-            Adversary::Sizes,
-            Adversary::Halves,
-            Adversary::Buddies,
-            Adversary::March,
-            Adversary::Teeth,
-            Adversary::Classes,
-            Adversary::Pages,
-        ],
+        World::Live { least: 1, .. } if n >= 4 => {
+            &[Adversary::Powers, Adversary::March, Adversary::Teeth, Adversary::Pages]
+        }
         _ => &[],
     };
     let limited = Thinning::ALL.map(|thinning| (thinning.name(), Play::Limited(thinning)));
