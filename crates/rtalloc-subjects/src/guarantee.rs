@@ -1,20 +1,17 @@
 //! Proved heap sizes: a heap of such a size never refuses a request, as long as the program keeps at most `m` units
 //! live and requests 1 to `n` units at a time.
 //!
-//! A guarantee is listed only where its proof is at hand: derived here from what the allocator does, or published, as
-//! for first-fit in address order. The other allocators have none. All guarantees assume:
+//! A guarantee is listed only where `docs/guarantees/` has its theorem: statement, assumptions, proof. All assume:
 //!
-//! - Blocks are allocated and freed. A resize counts as an allocation of the new size followed by a free of the old
-//!   one. Shrinking in place voids [`FirstFit`](Guarantee::FirstFit), [`BinaryBuddy`](Guarantee::BinaryBuddy) and the
-//!   guarantees of classes: blocks of n shrunk to one unit each leave gaps of n - 1 that no search chose.
+//! - Blocks are allocated and freed, not resized.
 //! - Alignments are at most the allocator's natural one, and an object of k units takes a block of k units (header
 //!   included) before the allocator's own rounding.
 //! - A few units at the ends of a heap are not blocks (end marks, alignment). They come on top.
 
 use rtalloc::buddy::binary::LargestBlocks;
 use rtalloc::compact_fit::guarantee::{entry_pages, pages_of_bytes};
-use rtalloc::limits::{Limit, largest_bytes, most_block_bytes, most_objects};
 use rtalloc::compact_fit::{DefaultLadder, Ladder, PaperLadder};
+use rtalloc::limits::{Limit, largest_bytes, most_block_bytes, most_objects};
 
 /// The unit that M and n are counted in: a block of `k` units takes `k * bytes` bytes, of which `header_bytes` are the
 /// allocator's.
@@ -40,31 +37,13 @@ pub enum Guarantee {
     /// `M(1 + ceil(log2 n))`, of first-fit in address order: published (Robson, "Worst case fragmentation of first fit
     /// and best fit storage allocation strategies", The Computer Journal 20, 1977), in the form that o1heap's
     /// documentation quotes. Its full proof is not in this repository.
-    ///
-    /// Derivation, for objects that are aligned to their sizes, which are powers of two: let N(i) be the highest end of
-    /// any object of at most 2^i so far. When N(i) rises, an object of 2^i is placed after N(i - 1), where everything
-    /// is a multiple of 2^i, and no gap before it suffices: so there is none between N(i - 1) and it, and
-    /// `N(i) - N(i - 1) <= M`. With N(0) = M the sum is `M(1 + log2 n)`. For objects that are not aligned it is taken
-    /// from the source.
     FirstFit,
-    /// `n(M - n + 1)`, of every allocator that coalesces immediately and refuses a request only if no gap is as large.
-    ///
-    /// Derivation: when r <= n is refused, at most M - r units are live, in at most as many objects, and none of the
-    /// gaps, of which there is one more than objects, has more than r - 1. So the heap has at most `(M - r) + (M - r +
-    /// 1)(r - 1) = r(M - r + 1) - 1` units, which grows with r as long as `2r <= M + 1`; where n is larger than that,
-    /// the maximum over all r applies.
+    /// `n(M - n + 1)`, or the maximum of `r(M - r + 1)` over r up to n, of every allocator that coalesces immediately and
+    /// refuses a request only if no gap is as large.
     AnyFit,
     /// The same with the request first rounded up by at most one part in this many, as TLSF does to find a class.
-    ///
-    /// Derivation: a refused gap has at most R - 1 units, where R is what r is rounded up to. An object of k units may
-    /// be granted k rounded up, but then it has more units than there are parts; together with the adjacent gap it has
-    /// less than `k R` units, as for objects of one unit. So the heap has at most `(M - r + 1) R - 1` units.
     GoodFit(u32),
-    /// `n'(M - n'/2)`, n' being n rounded up to a power of two, of half-fit: no less than [`AnyFit`](Self::AnyFit)'s,
-    /// and less than `n M` where n is a power of two.
-    ///
-    /// Derivation: as [`GoodFit`](Self::GoodFit), where a request of r is refused if no gap has the next power of two
-    /// R. `(M - r + 1) R` is largest for the smallest r that is rounded up to n', `n'/2 + 1`.
+    /// `n'(M - n'/2)`, n' being n rounded up to a power of two, of half-fit.
     HalfFit,
     /// `(u + 1) n' - 1`, n' being n rounded up to a power of two, of the binary buddy: [`LargestBlocks`] computes u.
     /// Theorem and proof: `docs/guarantees/binary-buddy.md`; here for a heap that begins anywhere.
@@ -77,7 +56,7 @@ pub enum Guarantee {
     /// more than 2^(i-1), at most `M / (2^(i-1) + 1)` at a time.
     PowerClasses,
     /// A page for every live unit, and one more, of allocators that give an empty page to the next request, as long as
-    /// no object is larger than half a page: when a page is refused, every page holds an object.
+    /// no object is larger than half a page.
     Pages,
     /// The pages that [`rtalloc::compact_fit::guarantee`] computes, where the derivation is: about (1 + f)M, where f is
     /// the distance of classes, plus the unused ends of pages, plus the given number of not-full pages for each class.
@@ -156,9 +135,7 @@ impl Guarantee {
     /// Bytes of blocks in a heap that never refuses a program within limits, where the guarantee follows from the most
     /// live units, the number of live objects and the largest request; `None` for the others.
     ///
-    /// Derivation from the number of objects: when r is refused, at most C - 1 objects are live, so there are at most C
-    /// gaps, and none has the R units that a search for r needs. So the heap has at most `L + C (R - 1)` units, L of
-    /// them live.
+    /// For any fit, the smaller of the two theorems in `docs/guarantees/any-fit.md`.
     #[must_use]
     pub fn bytes_within(&self, unit: Unit, modes: &[&[Limit]]) -> Option<u64> {
         let m = most_block_bytes(modes, unit.bytes, unit.header_bytes).div_ceil(unit.bytes);

@@ -104,7 +104,8 @@ const MOST_BYTES: u64 = 1 << 36;
 
 /// Parses `64x200`, `64x=200` or `64x100-200`.
 fn limit(text: &str) -> Result<Limit, String> {
-    let wrong = || format!("{text:?} is not a limit; write a number of objects and their size: 64x200, 64x=200, 64x100-200");
+    let wrong =
+        || format!("{text:?} is not a limit; write a number of objects and their size: 64x200, 64x=200, 64x100-200");
     let (objects, sizes) = text.split_once('x').ok_or_else(wrong)?;
     let objects: usize = objects.trim().parse().map_err(|_| wrong())?;
     let (smallest, largest) = match (sizes.strip_prefix('='), sizes.split_once('-')) {
@@ -175,7 +176,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let bar = Bar::new();
     if let Some(heap) = arguments.heap {
         anyhow::ensure!(heap <= MOST_BYTES, "--heap: more than 64G");
-        let may = sizes::may_be_live_in(&subjects, heap as usize, smallest, largest, &mut |progress| bar.show(progress))?;
+        let may =
+            sizes::may_be_live_in(&subjects, heap as usize, smallest, largest, &mut |progress| bar.show(progress))?;
         bar.clear();
         return finish(json, Schema::SIZE_OF_HEAP, &may, &|| present::heap_size::may_be_live(&may, Look::of_stdout()));
     }
@@ -187,7 +189,10 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (None, Some(trace)) => sizes::limits_of(trace, arguments.margin)?,
         (None, None) => arguments.limit.clone(),
     };
-    anyhow::ensure!(limits.iter().any(|limit| limit.largest_bytes() > 0), "nothing is ever live; there is nothing to compute");
+    anyhow::ensure!(
+        limits.iter().any(|limit| limit.largest_bytes() > 0),
+        "nothing is ever live; there is nothing to compute"
+    );
     let from = arguments.from.as_deref();
     let found = sizes::measure(&subjects, &limits, from, &mut |progress| bar.show(progress))?;
     bar.clear();

@@ -22,7 +22,9 @@ pub fn exact(exact: &Exact, look: Look) -> String {
         text.push('\n');
     }
     let states = number::grouped(exact.most_states as u64);
-    let note = format!("Breadth-first search of at most {states} states of each heap, with the allocator's own code (METHODOLOGY.md).");
+    let note = format!(
+        "Breadth-first search of at most {states} states of each heap, with the allocator's own code (METHODOLOGY.md)."
+    );
     text.push_str(&wrapped(&note, look.columns, 0));
     text.push('\n');
     text
@@ -79,7 +81,8 @@ fn units(row: &ExactRow, cell: &ExactCell) -> String {
 fn held(row: &ExactRow, guarantee: &str) -> String {
     let promised = |cell: &ExactCell| cell.guaranteed_bytes.map(|bytes| bytes as f64 / cell.block_bytes as f64);
     let ratios: Vec<f64> = row.cells.iter().filter_map(promised).collect();
-    let (least, most) = ratios.iter().fold((f64::MAX, 0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
+    let (least, most) =
+        ratios.iter().fold((f64::MAX, 0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
     let broken = ratios.iter().filter(|ratio| **ratio < 1.0).count();
     match (ratios.len(), broken) {
         (0, _) => format!("guaranteed: {guarantee}; not for these worlds"),
@@ -141,8 +144,10 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     if has_recording {
         notes.push("recording: the smallest region that serves this recording; another run may need more.".into());
     }
-    let left_out: Vec<String> =
-        others.iter().map(|row| format!("{}: {}", row.subject, row.trouble.as_deref().unwrap_or("no figures"))).collect();
+    let left_out: Vec<String> = others
+        .iter()
+        .map(|row| format!("{}: {}", row.subject, row.trouble.as_deref().unwrap_or("no figures")))
+        .collect();
     if !left_out.is_empty() {
         notes.push(format!("Left out: {}.", left_out.join("; ")));
     }
@@ -205,7 +210,12 @@ pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
     text.push('\n');
     let mut table = look.table();
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    table.set_header(vec![Cell::new("allocator"), right("live B".into()), right("% of region".into()), Cell::new("theorem")]);
+    table.set_header(vec![
+        Cell::new("allocator"),
+        right("live B".into()),
+        right("% of region".into()),
+        Cell::new("theorem"),
+    ]);
     for row in rows {
         let theorem = row.theorem.as_deref().filter(|_| row.live_bytes.is_some());
         let share = row.live_bytes.map(|live| format!("{:.1}", 100.0 * live as f64 / *heap_bytes as f64));

@@ -7,6 +7,7 @@ mod bound;
 mod compare;
 mod figures;
 mod files;
+mod guarantees;
 mod layers;
 mod record;
 mod recover;

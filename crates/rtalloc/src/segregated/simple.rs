@@ -72,7 +72,9 @@ pub type SimpleSegregated<
     T = NoStats,
 > = PolicyHeap<'r, SimpleSegregatedPolicy<QUANTUM, CLASSES, W>, T>;
 
-impl<const QUANTUM: usize, const CLASSES: usize, W: Width, T: StatsPolicy> SimpleSegregated<'_, QUANTUM, CLASSES, W, T> {
+impl<const QUANTUM: usize, const CLASSES: usize, W: Width, T: StatsPolicy>
+    SimpleSegregated<'_, QUANTUM, CLASSES, W, T>
+{
     /// Bytes of a region, wherever it starts, in which no request within the limits is ever refused; [`usize::MAX`] if
     /// a request is larger than the largest class. Theorem and proof: `docs/guarantees/segregated.md`.
     ///
@@ -109,7 +111,8 @@ impl<const QUANTUM: usize, const CLASSES: usize, W: Width, T: StatsPolicy> Simpl
         }
         let (mut block_bytes, mut class) = (0_usize, 0);
         while class < CLASSES {
-            let (below_bytes, request_bytes) = ((class * QUANTUM).saturating_sub(W::BYTES), (class + 1) * QUANTUM - W::BYTES);
+            let (below_bytes, request_bytes) =
+                ((class * QUANTUM).saturating_sub(W::BYTES), (class + 1) * QUANTUM - W::BYTES);
             let objects = most_objects(modes, below_bytes + 1, request_bytes);
             block_bytes = block_bytes.saturating_add(objects.saturating_mul((class + 1) * QUANTUM));
             class += 1;

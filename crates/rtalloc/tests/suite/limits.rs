@@ -72,7 +72,10 @@ fn run<'r, H: RegionAllocator<'r>>(heap: &mut H, modes: &Modes, random: &mut Pcg
                 let size = [smallest, largest, smallest + dice(random, largest - smallest + 1), power][dice(random, 4)];
                 let size = size.clamp(smallest, largest);
                 let block = heap.allocate_bytes(size, 1).unwrap_or_else(|error| {
-                    panic!("{what}: {error}: {size} bytes of {:?} refused, in mode {mode} of {modes:?}", modes[mode][limit])
+                    panic!(
+                        "{what}: {error}: {size} bytes of {:?} refused, in mode {mode} of {modes:?}",
+                        modes[mode][limit]
+                    )
                 });
                 live.push(Object { block, size, limit });
             } else if !in_order && !live.is_empty() {
@@ -100,8 +103,8 @@ fn run<'r, H: RegionAllocator<'r>>(heap: &mut H, modes: &Modes, random: &mut Pcg
                 let Stated { objects, smallest, largest } = modes[next][limit];
                 let mut count = 0;
                 let (kept, freed) = core::mem::take(&mut live).into_iter().partition(|object| {
-                    let is_within = object.limit != limit
-                        || (count < objects && (smallest..=largest).contains(&object.size));
+                    let is_within =
+                        object.limit != limit || (count < objects && (smallest..=largest).contains(&object.size));
                     count += usize::from(object.limit == limit && is_within);
                     is_within
                 });

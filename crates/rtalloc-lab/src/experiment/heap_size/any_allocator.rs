@@ -178,7 +178,8 @@ impl Sweep<'_> {
         let mut begin = 0;
         for place in 0..=self.objects.len() {
             let next = self.objects.get(place);
-            let (end, number, left) = next.map_or((self.game.cells, number, left), |next| (next.at, next.number, next.left));
+            let (end, number, left) =
+                next.map_or((self.game.cells, number, left), |next| (next.at, next.number, next.left));
             for at in begin..(end + 1).saturating_sub(units).max(begin) {
                 let number = number + self.game.before[self.game.cells - at][left][units];
                 if !is_lost(self.lost, self.number(number, left - units, &self.objects[place..])) {

@@ -1,7 +1,7 @@
 //! What a program within limits can make an allocator need.
 
-use super::adversary::limited::{self, Thinning};
 use super::adversary;
+use super::adversary::limited::{self, Thinning};
 use super::need::smallest;
 use super::world::World;
 use super::{Game, Over, unit_of};
@@ -41,9 +41,7 @@ pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'st
         let mut suffices = |bytes: usize| {
             let heap = Heap::new(subject, &mut region, bytes).ok()?;
             let over = match play {
-                Play::Limited(thinning) => {
-                    limited::play(&mut Game::new(&heap, unit, usize::MAX), &world, thinning)
-                }
+                Play::Limited(thinning) => limited::play(&mut Game::new(&heap, unit, usize::MAX), &world, thinning),
                 Play::Named(named) => {
                     adversary::play(named, &mut Game::new(&heap, unit, world.most_units()), n, page_bytes)
                 }

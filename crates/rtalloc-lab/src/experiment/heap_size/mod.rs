@@ -13,6 +13,8 @@ pub mod limited;
 mod need;
 pub mod program;
 pub mod sizes;
+#[cfg(test)]
+mod tests;
 pub mod world;
 pub mod worlds;
 

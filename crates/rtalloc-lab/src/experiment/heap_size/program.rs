@@ -19,7 +19,10 @@ pub fn write(row: &ExactRow, cell: &ExactCell, path: &Path) -> anyhow::Result<us
     let parameters = [("allocator", row.subject.clone()), ("M", cell.m.to_string()), ("n", cell.n.to_string())];
     let meta = Meta {
         name: format!("{}-witness", row.subject),
-        about: format!("a shortest program within M = {} and n = {} that a {units}-unit heap of {} refuses", cell.m, cell.n, row.subject),
+        about: format!(
+            "a shortest program within M = {} and n = {} that a {units}-unit heap of {} refuses",
+            cell.m, cell.n, row.subject
+        ),
         origin: Origin::Model {
             model: "size --exact".into(),
             seed: 0,

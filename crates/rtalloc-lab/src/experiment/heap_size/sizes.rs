@@ -46,8 +46,10 @@ pub fn measure(
     let width = std::thread::available_parallelism().map_or(1, usize::from);
     run_all(jobs, width, |number, result| {
         let subject = subjects[number];
-        rows.push(decode(result).unwrap_or_else(|death| {
-            Size { subject: subject.name.into(), trouble: Some(death.to_string()), ..Size::default() }
+        rows.push(decode(result).unwrap_or_else(|death| Size {
+            subject: subject.name.into(),
+            trouble: Some(death.to_string()),
+            ..Size::default()
         }));
         done += 1;
         progress(Progress { done, total, last: subject.name });
@@ -122,9 +124,8 @@ pub fn may_be_live_in(
     largest: usize,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> anyhow::Result<MayBeLive> {
-    let spawn = |subject: &'static Subject| {
-        move || Child::spawn(|_| may_be_live(subject, heap_bytes, smallest, largest))
-    };
+    let spawn =
+        |subject: &'static Subject| move || Child::spawn(|_| may_be_live(subject, heap_bytes, smallest, largest));
     let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
     let mut rows: Vec<LiveRow> = Vec::new();
     let (mut done, total) = (0, subjects.len() as u64);
@@ -140,7 +141,12 @@ pub fn may_be_live_in(
     })?;
     rows.sort_by_key(|row| (std::cmp::Reverse(row.live_bytes), row.subject.clone()));
     let facts = |bytes: usize| bytes as u64;
-    Ok(MayBeLive { heap_bytes: facts(heap_bytes), smallest_bytes: facts(smallest), largest_bytes: facts(largest), rows })
+    Ok(MayBeLive {
+        heap_bytes: facts(heap_bytes),
+        smallest_bytes: facts(smallest),
+        largest_bytes: facts(largest),
+        rows,
+    })
 }
 
 /// The most live requested bytes that a region of `heap_bytes` serves for certain, in requests of `smallest` to

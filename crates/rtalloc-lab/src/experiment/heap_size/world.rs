@@ -40,7 +40,11 @@ impl World {
         {
             // An object of k units has at most k units of requested bytes.
             let m = limit.live_bytes() / unit.bytes;
-            return Some(Self::Live { m, least: units(limit.smallest_bytes()), n: units(limit.largest_bytes()).min(m) });
+            return Some(Self::Live {
+                m,
+                least: units(limit.smallest_bytes()),
+                n: units(limit.largest_bytes()).min(m),
+            });
         }
         let limit = |limit: &Limit| UnitLimit {
             objects: limit.objects(),

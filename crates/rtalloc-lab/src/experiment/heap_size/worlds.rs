@@ -48,7 +48,8 @@ pub fn measure(
             })
         }
     };
-    let jobs = columns.iter().map(|(subject, largest)| Job { spawn: Box::new(spawn(*subject, *largest)), limit: LIMIT });
+    let jobs =
+        columns.iter().map(|(subject, largest)| Job { spawn: Box::new(spawn(*subject, *largest)), limit: LIMIT });
     let mut found: Vec<Result<Vec<ExactCell>, String>> = vec![Ok(Vec::new()); columns.len()];
     let (mut done, total) = (0, columns.len() as u64);
     progress(Progress { done, total, last: "" });
@@ -114,12 +115,7 @@ fn any_column(n: usize, most_m: usize, most_positions: u64) -> Vec<ExactCell> {
 /// # Errors
 ///
 /// If the allocator's state cannot be read, or if it has no unit.
-pub fn column(
-    subject: &Subject,
-    n: usize,
-    most_m: usize,
-    most_states: usize,
-) -> Result<Vec<ExactCell>, String> {
+pub fn column(subject: &Subject, n: usize, most_m: usize, most_states: usize) -> Result<Vec<ExactCell>, String> {
     let view = subject.view.ok_or("its state cannot be read")?;
     let unit = unit_of(subject)?;
     let mut region = Region::new(REGION_BYTES, false).map_err(|error| error.to_string())?;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiment::heap_size::adversary::sieve;
 use crate::experiment::heap_size::{Game, Over, Played};
 use crate::papers::robson::result::Claim;
 use rtalloc_subjects::{Guarantee, Unit};
@@ -180,9 +181,9 @@ fn two_sizes_alone_refute_the_form_in_bytes() {
     let mut play = |area_bytes: usize| {
         let control = rtalloc_subjects::Heap::new(subject, &mut region, area_bytes).expect("a heap").control_bytes();
         let heap = rtalloc_subjects::Heap::new(subject, &mut region, area_bytes + control).expect("a heap");
-        let mut game = game::Game::new(&heap, unit, OBJECTS * UNITS);
+        let mut game = Game::new(&heap, unit, OBJECTS * UNITS);
         let sizes = [(UNITS, 511); 12].into_iter().chain([(2 * UNITS, 1023); 12]);
-        let over = adversary::sieve::rounds(&mut game, sizes).err().unwrap_or(Over::Spent);
+        let over = sieve::rounds(&mut game, sizes).err().unwrap_or(Over::Spent);
         (over, game.highest_bytes as f64 / (OBJECTS * l) as f64, 1.0 - game.left() as f64 / (OBJECTS * UNITS) as f64)
     };
     let ample = play(promised * 3 / 2);
@@ -241,7 +242,7 @@ fn a_refusal_means_that_no_gap_is_large_enough() {
         let view = subject.view.expect("of ours");
         let mut region = Region::new(1 << 16, false).expect("memory");
         let heap = rtalloc_subjects::Heap::new(subject, &mut region, 1 << 16).expect("a heap");
-        let mut game = game::Game::new(&heap, unit, usize::MAX);
+        let mut game = Game::new(&heap, unit, usize::MAX);
         let (mut state, mut live, mut refusals) = (1_u64, Vec::new(), 0);
         let mut dice = |sides: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

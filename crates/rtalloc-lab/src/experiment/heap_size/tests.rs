@@ -1,0 +1,163 @@
+use super::exact::{Outcome, search};
+use super::world::{UnitLimit, World};
+use super::{Question, unit_of};
+use crate::observe::tiny::Tiny;
+use crate::result::heap_size::{Adversary, Step};
+use rtalloc::buddy::binary::LargestBlocks;
+use rtalloc::limits::Limit;
+use rtalloc_subjects::{Entries, Guarantee, Made, Region, Subject, Unit, View, one};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+const STATES: usize = 200_000;
+
+/// Searches a heap with at least `units` units.
+fn outcome(subject: &Subject, units: usize, world: &World) -> Outcome {
+    let (view, unit) = (subject.view.expect("a view"), unit_of(subject).expect("a unit"));
+    let mut region = Region::new(1 << 20, false).expect("memory");
+    let bytes = Tiny::region_bytes(subject, view, &mut region, units * unit.bytes, 1).expect("a region");
+    let tiny = Tiny::new(subject, view, &mut region, bytes).expect("a heap");
+    search(&tiny, unit, world, STATES).0
+}
+
+#[test]
+fn half_fit_needs_more_than_any_fit_promises_and_the_program_is_found() {
+    let world = World::Live { m: 4, least: 1, n: 3 };
+    let half_fit = one("half-fit").expect("a subject");
+    let Outcome::Refuses(steps) = outcome(half_fit, 7, &world) else { panic!("7 units suffice") };
+    assert_eq!(outcome(half_fit, 8, &world), Outcome::NeverRefuses);
+    let unit = Unit { bytes: 1, header_bytes: 0 };
+    assert_eq!(Guarantee::AnyFit.bytes(0, unit, 4, 3), Some(6));
+    // Its last request is refused, all others are served.
+    let requests = steps.iter().filter(|step| matches!(step, Step::Take(_))).count();
+    assert!(matches!(steps.last(), Some(Step::Take(_))) && requests >= 2, "{steps:?}");
+}
+
+/// Without address order, first-fit needs more than address order promises.
+#[test]
+fn the_order_of_frees_is_no_address_order() {
+    let subject = one("first-fit").expect("a subject");
+    let unit = unit_of(subject).expect("a unit");
+    let need = Question { subject, unit, adversary: Adversary::March, m: 128, n: 16 }.need().expect("a need");
+    assert!(Some(need.needed_bytes) > Guarantee::FirstFit.bytes(0, unit, 128, 16), "{need:?}");
+}
+
+/// Every program within limits is served by the blocks that the theorem of the binary buddy asks for.
+#[test]
+fn a_buddy_refuses_nothing_within_limits() {
+    let limit = |objects, smallest, largest| UnitLimit { objects, smallest, largest };
+    let programs = [
+        vec![limit(2, 1, 1), limit(1, 2, 2)],
+        vec![limit(3, 1, 2)],
+        vec![limit(2, 1, 1), limit(1, 1, 4)],
+        vec![limit(4, 1, 1), limit(2, 2, 2), limit(1, 4, 4)],
+        vec![limit(2, 1, 2), limit(1, 3, 4)],
+        vec![limit(3, 2, 2), limit(2, 3, 4)],
+    ];
+    let subject = one("binary-buddy").expect("a subject");
+    let (view, unit) = (subject.view.expect("a view"), unit_of(subject).expect("a unit"));
+    let mut region = Region::new(1 << 20, false).expect("memory");
+    for limits in programs {
+        let in_units: Vec<Limit> =
+            limits.iter().map(|limit| Limit::between(limit.objects, limit.smallest, limit.largest)).collect();
+        let world = World::Limits(limits);
+        let largest = world.largest().next_power_of_two();
+        let levels = 0..=largest.ilog2();
+        let and = |blocks: LargestBlocks, log2| blocks.and(&[&in_units], (1_usize << log2) >> 1, 1_usize << log2);
+        let blocks = levels.fold(LargestBlocks::NONE, and).count();
+        // The smallest heap with so many aligned blocks; the next smaller ones are tried for the mutants' sake.
+        let mut is_refused = false;
+        for bytes in (64..).step_by(8) {
+            let Ok(tiny) = Tiny::new(subject, view, &mut region, bytes) else { continue };
+            let mut found = 0;
+            tiny.walk(&mut |block| found += block.size_bytes / (largest * unit.bytes));
+            let (outcome, states) = search(&tiny, unit, &world, STATES);
+            is_refused |= matches!(outcome, Outcome::Refuses(_));
+            if found >= blocks {
+                assert_eq!(outcome, Outcome::NeverRefuses, "{in_units:?} in {blocks} of {largest}: {states} states");
+                break;
+            }
+        }
+        assert!(is_refused, "{in_units:?}: no smaller heap refuses");
+    }
+}
+
+/// A binary buddy whose frees come one late, so that blocks are merged late: the formula does not hold for it.
+mod late {
+    use super::*;
+
+    /// At the start of the region.
+    #[repr(C)]
+    struct Late {
+        inner: *mut c_void,
+        pending: *mut u8,
+        units: usize,
+    }
+
+    const BYTES: usize = 64;
+
+    fn buddy() -> &'static Subject {
+        one("binary-buddy").expect("a subject")
+    }
+
+    unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
+        let Some(rest) = bytes.checked_sub(BYTES) else { return Err("too small".into()) };
+        // SAFETY: the rest of the region is as exclusive as the whole.
+        let made = unsafe { (buddy().make)(region.wrapping_add(BYTES), rest) }?;
+        // SAFETY: the region begins with room for this.
+        unsafe { region.cast::<Late>().write(Late { inner: made.context, pending: null_mut(), units: 0 }) };
+        Ok(Made { context: region.cast(), ..made })
+    }
+
+    unsafe extern "C-unwind" fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
+        // SAFETY: the context came from `make`; the guarantees are passed on.
+        unsafe { (buddy().entries.allocate)((*context.cast::<Late>()).inner, size, align) }
+    }
+
+    unsafe extern "C-unwind" fn deallocate(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
+        // SAFETY: the context came from `make`; the pending block is live in the inner heap.
+        unsafe {
+            let late = context.cast::<Late>();
+            if !(*late).pending.is_null() {
+                (buddy().entries.deallocate)((*late).inner, (*late).pending, (*late).units, align);
+            }
+            ((*late).pending, (*late).units) = (block, size);
+        }
+    }
+
+    unsafe fn fingerprint(context: *mut c_void, word: &mut dyn FnMut(usize)) {
+        // SAFETY: the context came from `make`.
+        unsafe {
+            (buddy().view.expect("a view").fingerprint)((*context.cast::<Late>()).inner, word);
+            word((*context.cast::<Late>()).pending as usize);
+        }
+    }
+
+    unsafe fn walk(context: *mut c_void, visitor: &mut dyn FnMut(rtalloc::contract::Block)) {
+        // SAFETY: the context came from `make`.
+        unsafe { (buddy().view.expect("a view").walk)((*context.cast::<Late>()).inner, visitor) }
+    }
+
+    unsafe fn release(_: *mut c_void) {}
+
+    #[test]
+    fn a_buddy_that_merges_late_needs_more_than_the_formula() {
+        let subject = Subject {
+            name: "late-buddy",
+            make,
+            release,
+            entries: Entries { allocate, deallocate, ..buddy().entries },
+            view: buddy().view.map(|view| View { fingerprint, walk, ..view }),
+            ..*buddy()
+        };
+        let unit = Unit { bytes: 1, header_bytes: 0 };
+        let worlds = (2..=4).flat_map(|n| (n..=6).map(move |m| (m, n)));
+        let refuses = |subject: &Subject, (m, n): (usize, usize)| {
+            let units = Guarantee::BinaryBuddy.bytes(0, unit, m, n).expect("a guarantee") as usize;
+            matches!(outcome(subject, units, &World::Live { m, least: 1, n }), Outcome::Refuses(_))
+        };
+        let refuted: Vec<_> = worlds.clone().filter(|world| refuses(&subject, *world)).collect();
+        assert!(!refuted.is_empty(), "no world refutes it");
+        assert!(!worlds.into_iter().any(|world| refuses(buddy(), world)), "the formula is wrong");
+    }
+}
