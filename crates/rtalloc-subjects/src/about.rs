@@ -19,8 +19,8 @@ pub struct About {
     pub worst_cases: WorstCases,
     /// The proved size of a heap that never refuses, if there is one. Always `None` for peers.
     pub guarantee: Option<Guarantee>,
-    /// Bytes of a region for limits of what is live, if the library computes it; takes one set of limits for each mode.
-    pub region_for: Option<fn(&[&[Limit]]) -> usize>,
+    /// The region for limits of what is live, if the library computes it.
+    pub region_for: Option<RegionFor>,
     /// What limits the loops of its operations.
     pub loop_limits: LoopLimits,
     /// Bytes of a page-block by size class, for heaps whose objects have handles.
@@ -66,6 +66,9 @@ pub struct Peer {
     /// When free blocks are merged.
     pub coalescing: Option<Coalescing>,
 }
+
+/// Bytes of a region in which nothing within the limits of any mode is refused; a set of limits for each mode.
+pub type RegionFor = fn(modes: &[&[Limit]]) -> usize;
 
 /// Allocators that have the same worst cases. The laboratory lists the scenarios of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

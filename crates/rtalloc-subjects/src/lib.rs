@@ -26,7 +26,7 @@ pub mod steps;
 mod subject;
 mod table;
 
-pub use about::{About, LoopLimits, Peer, WorstCases};
+pub use about::{About, LoopLimits, Peer, RegionFor, WorstCases};
 pub use adapter::{Made, Make, Ours, Release, Target};
 pub use entries::{AllocateEntry, DeallocateEntry, Entries, GrantedEntry, NATURAL_ALIGN_BYTES, Reach, ReallocateEntry};
 pub use guarantee::{Guarantee, Unit};

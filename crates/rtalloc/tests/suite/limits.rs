@@ -99,8 +99,7 @@ fn run<'r, H: RegionAllocator<'r>>(heap: &mut H, modes: &Modes, random: &mut Pcg
         // The next mode may be entered as soon as what is live is within its limits.
         let next = dice(random, modes.len());
         if next != mode {
-            for limit in 0..modes[next].len() {
-                let Stated { objects, smallest, largest } = modes[next][limit];
+            for (limit, &Stated { objects, smallest, largest }) in modes[next].iter().enumerate() {
                 let mut count = 0;
                 let (kept, freed) = core::mem::take(&mut live).into_iter().partition(|object| {
                     let is_within =
