@@ -87,7 +87,7 @@ fn row(subject: Option<&'static Subject>, cells: Vec<ExactCell>) -> anyhow::Resu
     })
 }
 
-/// The worlds of the best that an allocator could do, as [`column`].
+/// The worlds of the best that an allocator could do, as [`column()`].
 fn any_column(n: usize, most_m: usize, most_positions: u64) -> Vec<ExactCell> {
     let mut cells: Vec<ExactCell> = Vec::new();
     for m in n..=most_m {
