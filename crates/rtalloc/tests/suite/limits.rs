@@ -157,6 +157,21 @@ never_refused! {
     simple_segregated_of_few_classes: SimpleSegregated<'_, 32, 8, Offset16>, 254;
 }
 
+/// Wherever the region starts, it has as many aligned largest blocks as the theorem asks for.
+#[test]
+fn the_region_has_its_blocks_wherever_it_starts() {
+    for (objects, largest) in [(1, 64), (3, 256), (5, 1024), (1, 4096), (2, 4096)] {
+        let bytes = <BinaryBuddy<'_>>::region_bytes_for(&[Limit::of(objects, largest)]);
+        let mut memory = vec![MaybeUninit::uninit(); 2 * 4096 + bytes];
+        for start in (0..8192).step_by(if largest > 1024 { 5 } else { 1 }) {
+            let heap = <BinaryBuddy<'_>>::new(&mut memory[start..start + bytes], ()).expect("a region for its limits");
+            let mut found = 0;
+            heap.walk(&mut |block| found += block.size_bytes / largest);
+            assert!(found >= objects, "{objects} of {largest} from {start}: {found}");
+        }
+    }
+}
+
 #[test]
 fn what_no_region_serves_has_no_region() {
     assert_eq!(<Thesis<'_>>::region_bytes_for(&[Limit::up_to(1, 1009)]), usize::MAX);
