@@ -87,9 +87,9 @@ impl Guarantee {
     pub fn formula(&self) -> String {
         match self {
             Self::FirstFit => "M(1 + \u{2308}log2 n\u{2309})".into(),
-            Self::AnyFit => "n(M - n + 1)".into(),
-            Self::GoodFit(parts) => format!("n\u{b7}{}/{parts}\u{b7}(M - n + 1)", parts + 1),
-            Self::HalfFit => "n'(M - n'/2), n' = 2^\u{2308}log2 n\u{2309}".into(),
+            Self::AnyFit => "max r(M - r + 1), r \u{2264} n".into(),
+            Self::GoodFit(parts) => format!("max (r + \u{2308}r/{parts}\u{2309})(M - r + 1), r \u{2264} n"),
+            Self::HalfFit => "max r'(M - r + 1), r \u{2264} n, r' = 2^\u{2308}log2 r\u{2309}".into(),
             Self::BinaryBuddy => "(u + 1)n' - 1, u in blocks of n' = 2^\u{2308}log2 n\u{2309}".into(),
             Self::EveryClass => "the sum of k\u{230a}M/k\u{230b}, k to n".into(),
             Self::PowerClasses => "the sum of the peaks of classes, and a page for each".into(),

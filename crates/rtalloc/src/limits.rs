@@ -12,7 +12,7 @@
 //! // At most 64 messages of up to 200 bytes, 8 packets of up to 1,500, and one image of up to 4,096.
 //! const LIMITS: [Limit; 3] = [Limit::up_to(64, 200), Limit::up_to(8, 1500), Limit::up_to(1, 4096)];
 //! const REGION_BYTES: usize = <BinaryBuddy>::region_bytes_for(&LIMITS);
-//! const _: () = assert!(REGION_BYTES <= 64 << 10, "the heap does not fit");
+//! const _: () = assert!(REGION_BYTES <= 72 << 10, "the heap does not fit");
 //!
 //! let mut region = [MaybeUninit::uninit(); REGION_BYTES];
 //! let mut heap: BinaryBuddy = BinaryBuddy::new(&mut region, ())?;
@@ -29,12 +29,16 @@
 //! | Kingsley's allocator | [`region_bytes_for`](crate::Kingsley::region_bytes_for) | the most live bytes of each power of two, in whole pages; in constant time |
 //! | Compact-fit | [`compact_fit::guarantee`](crate::compact_fit::guarantee) | pages, for objects of known sizes |
 //!
+//! The region depends on the target: on a 32-bit machine the smallest block has 8 bytes by default, and the side table of
+//! a binary buddy is twice as large as with 16. A larger region is as good. `usize::MAX` as the length of an array does
+//! not compile; then a request is larger than the allocator's largest block, or the region larger than it can address.
+//!
 //! Theorems, proofs and the tests of their assumptions: `docs/guarantees/` in the repository.
 //!
 //! # Assumptions
 //!
-//! - Blocks are allocated and freed. A resize counts as an allocation of the new size followed by a free: both must be
-//!   within the limits at the same time.
+//! - Blocks are allocated and freed, never resized. `reallocate`, and so a growing `Vec`, is not covered, because it may
+//!   resize in place. Allocate, copy and free instead; both blocks must be within the limits at the same time.
 //! - An alignment above the size of a request counts as a request of that size.
 
 /// Objects that may be live at the same time: a number of them, or a number of bytes, and the sizes that are requested.
@@ -72,7 +76,7 @@ impl Limit {
         Self { objects: usize::MAX, live_bytes, smallest_bytes, largest_bytes }.normal()
     }
 
-    /// No request has 0 bytes.
+    /// A smallest request of 0 bytes is treated as 1.
     const fn normal(mut self) -> Self {
         if self.smallest_bytes == 0 {
             self.smallest_bytes = 1;
@@ -117,7 +121,14 @@ impl Limit {
         if by_objects < by_bytes { by_objects } else { by_bytes }
     }
 
-    /// The most live objects of up to `to` bytes, if at most `smaller` of them have up to `below` bytes.
+    /// The most live objects of up to `to` bytes, if at most `smaller` of them have up to `below` bytes:
+    ///
+    /// ```
+    /// use rtalloc::limits::Limit;
+    ///
+    /// // 1,000 live bytes: 20 objects of 10 bytes leave 800 bytes, room for 8 of 100 bytes.
+    /// assert_eq!(Limit::live(1000, 10, 400).most_objects_with(20, 99, 200), 28);
+    /// ```
     #[must_use]
     pub const fn most_objects_with(&self, smaller: usize, below: usize, to: usize) -> usize {
         let most_smaller = self.most_objects(1, below);

@@ -27,11 +27,11 @@ use std::process::ExitCode;
 ///
 /// With --heap, the reverse: how many bytes may be live in a region of that size.
 ///
-/// With --exact, explores every state of real heaps of a few units, against every program that keeps
-/// at most M units live and requests 1 to n units at a time. For every such world up to the one
-/// given, this finds the smallest heap that refuses nothing, and compares it with what the
-/// allocator guarantees. The first table is a game of two players: what the best possible allocator
-/// that moves nothing would need.
+/// With --exact, checks small heaps exhaustively, through every state of the allocator's own code. For
+/// each M and n up to those given, this finds the smallest heap in which no program with at most M
+/// live units and requests of 1 to n units is ever refused, and compares it with what the allocator
+/// guarantees; a unit is its smallest block. The first table is what the best possible allocator
+/// that moves nothing would need: the value of a game between program and allocator.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 #[command(group(clap::ArgGroup::new("program").args(["limit", "live", "from", "heap", "exact"]).required(true)))]
@@ -49,28 +49,29 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["limit", "from", "exact"])]
     largest: Option<u64>,
 
-    /// The smallest request in bytes, for --live and --heap. Larger ones make guarantees smaller.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1", requires = "largest")]
-    smallest: u64,
+    /// The smallest request in bytes, for --live and --heap; 1 by default. A request of one byte takes a whole unit, so
+    /// state it: 16 can make a guarantee 16 times smaller.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "largest")]
+    smallest: Option<u64>,
 
-    /// The limits of a recording: its most live objects in each range of sizes from above a power of two to the next.
+    /// The limits of a recording: the peak number of live objects in each power-of-two size range.
     #[arg(long, value_name = "TRACE")]
     from: Option<PathBuf>,
 
-    /// With --from: increases the number of objects of each limit by so many per cent.
-    #[arg(long, value_name = "PER CENT", value_parser = per_cent, default_value = "0", requires = "from")]
+    /// With --from: increases each number of objects by this percentage.
+    #[arg(long, value_name = "PERCENT", value_parser = per_cent, default_value = "0", requires = "from")]
     margin: u64,
 
     /// Computes how many bytes may be live in a region of SIZE bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "largest")]
     heap: Option<u64>,
 
-    /// Explores all worlds up to M live units and requests of n units.
+    /// Finds the exact smallest heaps for up to M live units and requests of up to n units.
     #[arg(long, value_name = "M,n", value_parser = world)]
     exact: Option<(usize, usize)>,
 
-    /// Allocators, separated by commas: names, families or groups. By default the region allocators of the library; with
-    /// --exact, the best possible one as well.
+    /// Allocators, separated by commas: names, families or groups. By default the region allocators of the library. With
+    /// --exact, `any` is the best possible one, included by default.
     #[arg(long, value_name = "ALLOCATORS", value_delimiter = ',')]
     on: Vec<String>,
 
@@ -78,8 +79,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "exact")]
     states: usize,
 
-    /// With --exact: writes a shortest program that the next smaller heap refuses, in the largest decided world, as a
-    /// trace to FILE.
+    /// With --exact: writes a shortest program that the next smaller heap refuses, for the largest M and n that were
+    /// decided, as a trace to FILE.
     #[arg(long, value_name = "FILE", requires = "exact")]
     witness: Option<PathBuf>,
 
@@ -93,7 +94,7 @@ Examples:
   rtalloc size --limit 64x200 --limit 8x1500 --limit 1x4096
   rtalloc size --live 28K --largest 4096 --smallest 16
   rtalloc size --from mine.rtrace --margin 20%
-  rtalloc size --heap 64K --largest 1500
+  rtalloc size --heap 64K --largest 1500 --smallest 64
   rtalloc size --exact 8,4 --on tlsf,half-fit
   rtalloc size --exact 7,4 --on half-fit --witness teeth.rtrace
 
@@ -150,7 +151,11 @@ fn world(text: &str) -> Result<(usize, usize), String> {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let subjects = match arguments.on.as_slice() {
+    // The game of two players has no heap, and is played only with --exact.
+    let has_any = arguments.exact.is_some() && arguments.on.iter().any(|name| name == "any");
+    let chosen: Vec<&str> = arguments.on.iter().map(String::as_str).filter(|name| !has_any || *name != "any").collect();
+    let subjects = match chosen.as_slice() {
+        [] if has_any => Vec::new(),
         [] => region_allocators().iter().collect(),
         chosen => rtalloc_subjects::select(chosen)?,
     };
@@ -162,9 +167,12 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         );
     }
     if let Some(world) = arguments.exact {
-        return exact(arguments, &subjects, world);
+        return exact(arguments, &subjects, has_any || arguments.on.is_empty(), world);
     }
-    let (smallest, largest) = (arguments.smallest as usize, arguments.largest.unwrap_or(0) as usize);
+    if arguments.largest.is_some() && arguments.smallest.is_none() {
+        note("rtalloc: --smallest is not given: requests of one byte are assumed, each of which takes a whole unit\n");
+    }
+    let (smallest, largest) = (arguments.smallest.unwrap_or(1) as usize, arguments.largest.unwrap_or(0) as usize);
     anyhow::ensure!(arguments.largest.is_none() || smallest <= largest, "--smallest is more than --largest");
     let mut files = Files::new();
     if let Some(trace) = &arguments.from {
@@ -186,7 +194,15 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             anyhow::ensure!(live <= MOST_BYTES, "--live: more than 64G");
             vec![Limit::live(live as usize, smallest, largest)]
         }
-        (None, Some(trace)) => sizes::limits_of(trace, arguments.margin)?,
+        (None, Some(trace)) => {
+            let (limits, resizes) = sizes::limits_of(trace, arguments.margin)?;
+            if resizes > 0 {
+                note(&format!(
+                    "rtalloc: this recording resizes blocks {resizes} times; guarantees hold if each is an allocation and a free\n"
+                ));
+            }
+            limits
+        }
         (None, None) => arguments.limit.clone(),
     };
     anyhow::ensure!(
@@ -216,7 +232,12 @@ fn finish(
     Ok(ExitCode::SUCCESS)
 }
 
-fn exact(arguments: &Arguments, subjects: &[&'static Subject], (m, n): (usize, usize)) -> anyhow::Result<ExitCode> {
+fn exact(
+    arguments: &Arguments,
+    subjects: &[&'static Subject],
+    has_any: bool,
+    (m, n): (usize, usize),
+) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!arguments.witness.as_deref().is_some_and(is_stdout), "--witness needs the name of a file");
     anyhow::ensure!(
         arguments.witness.is_none() || subjects.len() == 1,
@@ -227,7 +248,6 @@ fn exact(arguments: &Arguments, subjects: &[&'static Subject], (m, n): (usize, u
     files.file("--witness", arguments.witness.as_deref())?;
     let json = files.output("--json", arguments.json.as_deref())?;
     let bar = Bar::new();
-    let has_any = arguments.on.is_empty();
     let exact = worlds::measure(subjects, has_any, m, n, arguments.states, &mut |progress| bar.show(progress))?;
     bar.clear();
     if let Some(path) = &arguments.witness {

@@ -112,7 +112,7 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     table.set_header(header);
     let number = |value: Option<u64>| right(value.map_or_else(|| "-".into(), number::grouped));
     let (served, others): (Vec<&Size>, Vec<&Size>) = sizes.rows.iter().partition(|row| row.trouble.is_none());
-    for row in served {
+    for row in &served {
         let mut line = vec![Cell::new(&row.subject), Cell::new(&row.cost)];
         if has_recording {
             line.push(number(row.measured_bytes));
@@ -135,11 +135,16 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
         text.push('\n');
     }
     let mut notes = vec![
-        "All sizes are those of a region, control structure included, wherever it starts. forced: an adversary within the limits is \
-         refused in a region 16 bytes smaller; a better adversary may force more. guaranteed: in this region no request within the limits is \
-         refused, whatever their order; proofs in docs/guarantees/. No block may be resized: allocate, copy and free instead."
+        "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a program within the limits is \
+         refused in a region 16 bytes smaller. guaranteed: an upper bound; in this region, or any larger one, no request within the limits is \
+         refused, whatever their order (docs/guarantees/). The true need is between the two. No block may be resized: allocate, copy and \
+         free instead."
             .to_string(),
-        "instr: static bounds in x86-64 instructions; where they depend on the heap, for 16 MiB (rtalloc bound).".into(),
+        "For 64-bit targets. On 32-bit ones the smallest block has 8 bytes, not 16, and the region can be larger: use the constant \
+         expression in Rust."
+            .into(),
+        "instr: static bounds in x86-64 instructions, in a heap of 16 MiB where they depend on its size. -: no constant; or, of sizes, none found."
+            .into(),
     ];
     if has_recording {
         notes.push("recording: the smallest region that serves this recording; another run may need more.".into());
@@ -155,7 +160,7 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
     }
-    if let Some(row) = sizes.rows.iter().find(|row| row.guaranteed_bytes.is_some()) {
+    if let Some(row) = served.iter().find(|row| row.guaranteed_bytes.is_some()) {
         text.push_str(&lines_to_paste(row, &sizes.limits));
     }
     text
@@ -183,16 +188,22 @@ fn lines_to_paste(row: &Size, limits: &[LimitFacts]) -> String {
     };
     let name = row.subject.replace('-', "_");
     let region = match row.subject.as_str() {
-        "binary-buddy" => "<BinaryBuddy>::region_bytes_for(&LIMITS)".into(),
-        "kingsley" => "<Kingsley>::region_bytes_for(&LIMITS)".into(),
-        "simple-segregated" => "<SimpleSegregated>::region_bytes_for(&LIMITS)".into(),
-        _ => bytes.to_string(),
+        "binary-buddy" => Some("BinaryBuddy"),
+        "kingsley" => Some("Kingsley"),
+        "simple-segregated" => Some("SimpleSegregated"),
+        _ => None,
     };
     let (count, limits) = (limits.len(), limits.iter().map(limit).collect::<String>());
+    let rust = match region {
+        Some(heap) => format!(
+            "  use rtalloc::{{{heap}, adapt::Memory, limits::Limit}};\n\n  const LIMITS: [Limit; {count}] = [\n{limits}  ];\n  static \
+             MEMORY: Memory<{{ <{heap}>::region_bytes_for(&LIMITS) }}> = Memory::new();\n"
+        ),
+        None => format!("  static MEMORY: rtalloc::adapt::Memory<{bytes}> = rtalloc::adapt::Memory::new();\n"),
+    };
     format!(
-        "\n{}, in Rust:\n\n  const LIMITS: [Limit; {count}] = [\n{limits}  ];\n  static MEMORY: Memory<{{ {region} }}> = \
-         Memory::new();\n\nin C:\n\n  static unsigned char memory[{bytes}];\n  rt_{name} *heap = rt_{name}_init(memory, \
-         sizeof memory);\n",
+        "\n{}, in Rust:\n\n{rust}\nin C, on a 64-bit target:\n\n  #include <rtalloc.h>\n\n  static unsigned char memory[{bytes}];\n  \
+         static rt_{name} *heap;\n\n  /* in main: */ heap = rt_{name}_init(memory, sizeof memory);\n",
         row.subject
     )
 }
@@ -202,8 +213,8 @@ fn lines_to_paste(row: &Size, limits: &[LimitFacts]) -> String {
 pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
     let MayBeLive { heap_bytes, smallest_bytes, largest_bytes, rows } = may;
     let heading = format!(
-        "In a region of {} B, so many requested bytes may be live at the same time, in requests of {smallest_bytes} to {largest_bytes} B, and \
-         no request is ever refused.",
+        "Region of {} B, requests of {smallest_bytes} to {largest_bytes} B: the most requested bytes that may be live at the same time if no \
+         request is ever to be refused. No block may be resized: allocate, copy and free instead.",
         number::grouped(*heap_bytes)
     );
     let mut text = wrapped(&heading, look.columns, 0);
@@ -217,13 +228,17 @@ pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
         Cell::new("theorem"),
     ]);
     for row in rows {
-        let theorem = row.theorem.as_deref().filter(|_| row.live_bytes.is_some());
+        let theorem = match (&row.theorem, row.live_bytes) {
+            (Some(theorem), Some(_)) => theorem,
+            (Some(_), None) => "not for these sizes in this region",
+            (None, _) => "no guarantee known",
+        };
         let share = row.live_bytes.map(|live| format!("{:.1}", 100.0 * live as f64 / *heap_bytes as f64));
         table.add_row(vec![
             Cell::new(&row.subject),
             right(row.live_bytes.map_or_else(|| "-".into(), number::grouped)),
             right(share.unwrap_or_else(|| "-".into())),
-            Cell::new(theorem.unwrap_or("no guarantee for such a region")),
+            Cell::new(theorem),
         ]);
     }
     for column in table.column_iter_mut() {

@@ -10,15 +10,18 @@ use crate::result::heap_size::Adversary;
 use rtalloc::limits::Limit;
 use rtalloc_subjects::{Heap, Region, Subject};
 
+/// The most bytes of a heap that is tried.
+const MOST_BYTES: usize = 1 << 31;
 /// Granularity of heap sizes.
 const GRANULE_BYTES: usize = 16;
 
 /// The smallest region that the worst of the adversaries leaves, and its name: a region smaller by a granule refuses
-/// one of its requests. `None` if limits on live bytes are among several.
+/// one of its requests. `None` if limits on live bytes are among several, or if every adversary is refused in the largest
+/// heap that is tried.
 ///
 /// # Errors
 ///
-/// If memory is exhausted, or if the subject refuses a request in ample memory.
+/// If memory is exhausted, or if the subject has no unit.
 pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'static str)>, String> {
     let unit = unit_of(subject)?;
     let Some(world) = World::of(limits, unit) else { return Ok(None) };
@@ -33,8 +36,10 @@ pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'st
     };
     let limited = Thinning::ALL.map(|thinning| (thinning.name(), Play::Limited(thinning)));
     let named = against_live.iter().map(|adversary| (adversary.name(), Play::Named(*adversary)));
-    let ample = (world.most_units() + 2) * n.next_power_of_two().max(page_bytes.div_ceil(unit.bytes)) * unit.bytes;
-    let ample = (2 * ample + 128 * page_bytes + (1 << 20)).next_multiple_of(4096);
+    // More than any of them makes most allocators need; where it does not suffice, an adversary says nothing.
+    let factor = if against_live.is_empty() { 2 + n.max(1).ilog2() as usize } else { n };
+    let ample = 2 * (world.most_units() + 2) * factor.max(page_bytes.div_ceil(unit.bytes).min(4)) * unit.bytes;
+    let ample = (ample + 128 * page_bytes + (1 << 20)).min(MOST_BYTES).next_multiple_of(4096);
     let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
     let mut worst = None;
     for (name, play) in limited.into_iter().chain(named) {
@@ -48,7 +53,9 @@ pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'st
             };
             (over == Over::Spent).then_some(())
         };
-        suffices(ample).ok_or("refused a request in ample memory")?;
+        if suffices(ample).is_none() {
+            continue;
+        }
         let guess = (4 * world.most_units() * unit.bytes + page_bytes).min(ample).next_multiple_of(GRANULE_BYTES);
         let (bytes, ()) = smallest(guess, GRANULE_BYTES, (ample, ()), suffices);
         if worst.is_none_or(|(most, _)| bytes > most) {

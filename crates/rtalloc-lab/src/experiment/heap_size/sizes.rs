@@ -168,18 +168,19 @@ pub fn may_be_live(subject: &Subject, heap_bytes: usize, smallest: usize, larges
 }
 
 /// Limits of a recording: the most live objects in each range of sizes from above a power of two to the next, each
-/// increased by a margin in per cent. A resize is an allocation followed by a free.
+/// increased by a margin in per cent. A resize is an allocation followed by a free; also returns their number.
 ///
 /// # Errors
 ///
 /// If it cannot be read.
-pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Vec<Limit>> {
+pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<(Vec<Limit>, u64)> {
     let mut reader = Reader::open(trace)?;
     let mut sizes: HashMap<u32, u64> = HashMap::new();
     let mut classes: BTreeMap<u32, Class> = BTreeMap::new();
-    let mut chunk: Vec<Event> = Vec::new();
+    let (mut chunk, mut resizes): (Vec<Event>, u64) = (Vec::new(), 0);
     while reader.next_chunk(&mut chunk)? {
         for event in chunk.drain(..) {
+            resizes += u64::from(matches!(event.op, Op::Reallocate { .. }));
             let freed = match event.op {
                 Op::Allocate { slot, size, align } | Op::Reallocate { slot, size, align } => {
                     let size = size.max(u64::from(align));
@@ -197,7 +198,7 @@ pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Vec<Limit
         let objects = (class.most * (100 + margin_per_cent)).div_ceil(100);
         Limit::between(objects as usize, class.smallest as usize, class.largest as usize)
     };
-    Ok(classes.values().map(limit).collect())
+    Ok((classes.values().map(limit).collect(), resizes))
 }
 
 /// The number of the range of sizes: from above a power of two to the next.
