@@ -135,9 +135,10 @@ impl Guarantee {
     /// Bytes of blocks in a heap that never refuses a program within limits, where the guarantee follows from the most
     /// live units, the number of live objects and the largest request; `None` for the others.
     ///
-    /// For any fit, the smaller of the two theorems in `docs/guarantees/any-fit.md`.
+    /// For any fit, the smaller of the two theorems in `docs/guarantees/any-fit.md`. `page_bytes` is the page of the
+    /// allocator, 0 where it has none.
     #[must_use]
-    pub fn bytes_within(&self, unit: Unit, modes: &[&[Limit]]) -> Option<u64> {
+    pub fn bytes_within(&self, page_bytes: usize, unit: Unit, modes: &[&[Limit]]) -> Option<u64> {
         let m = most_block_bytes(modes, unit.bytes, unit.header_bytes).div_ceil(unit.bytes);
         let n = (largest_bytes(modes) + unit.header_bytes).div_ceil(unit.bytes);
         let objects = most_objects(modes, 1, usize::MAX);
@@ -146,6 +147,9 @@ impl Guarantee {
             Self::AnyFit => (0, n),
             Self::GoodFit(parts) => (n.div_ceil(parts as usize), n + n.div_ceil(parts as usize)),
             Self::HalfFit => (0, n.next_power_of_two()),
+            Self::Pages if 2 * largest_bytes(modes) <= page_bytes => {
+                return (objects.checked_add(1)?.checked_mul(page_bytes)).map(|bytes| bytes as u64);
+            }
             _ => return None,
         };
         let counted = objects.checked_mul(granted + searched - 1)?.checked_add(m)?.checked_mul(unit.bytes)? as u64;

@@ -193,6 +193,7 @@ macro_rules! region_allocators {
                     loses: "a single operation may walk a degenerate tree from end to end",
                     worst_cases: WorstCases::SplayTree,
                     in_dozen: true,
+                    guarantee: None,
                     ..LIST
                 },
             }

@@ -39,7 +39,9 @@
 //!
 //! - Blocks are allocated and freed, never resized. `reallocate`, and so a growing `Vec`, is not covered, because it may
 //!   resize in place. Allocate, copy and free instead; both blocks must be within the limits at the same time.
-//! - An alignment above the size of a request counts as a request of that size.
+//! - Alignments are at most the allocator's natural one (`Contract::alignment_bytes`). For binary buddies and, up to a
+//!   page, Kingsley's allocator, a request of s bytes at a larger alignment a counts as one of max(s, a - h) bytes, h
+//!   being the header (`Contract::header_bytes`).
 
 /// Objects that may be live at the same time: a number of them, or a number of bytes, and the sizes that are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,12 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// At most `objects` live objects of up to `bytes` bytes each.
+    /// At most `objects` live objects of 1 to `bytes` bytes each.
+    ///
+    /// # Panics
+    ///
+    /// If `bytes` is 0; in a constant, that does not compile. So do the other constructors if the largest request is
+    /// smaller than the smallest.
     #[must_use]
     pub const fn up_to(objects: usize, bytes: usize) -> Self {
         Self::between(objects, 1, bytes)
@@ -76,10 +83,14 @@ impl Limit {
         Self { objects: usize::MAX, live_bytes, smallest_bytes, largest_bytes }.normal()
     }
 
-    /// A smallest request of 0 bytes is treated as 1.
+    /// A smallest request of 0 bytes is treated as 1, and no request is larger than what may be live.
     const fn normal(mut self) -> Self {
         if self.smallest_bytes == 0 {
             self.smallest_bytes = 1;
+        }
+        assert!(self.smallest_bytes <= self.largest_bytes, "the largest request is smaller than the smallest");
+        if self.largest_bytes > self.live_bytes {
+            self.largest_bytes = self.live_bytes;
         }
         self
     }

@@ -11,7 +11,7 @@ use crate::result::document::{self, Schema};
 use crate::result::heap_size::ExactCell;
 use anyhow::Context as _;
 use rtalloc::limits::Limit;
-use rtalloc_subjects::{Subject, region_allocators};
+use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject, region_allocators};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -189,19 +189,28 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         bar.clear();
         return finish(json, Schema::SIZE_OF_HEAP, &may, &|| present::heap_size::may_be_live(&may, Look::of_stdout()));
     }
+    let mut is_natural = true;
     let limits = match (arguments.live, &arguments.from) {
         (Some(live), _) => {
             anyhow::ensure!(live <= MOST_BYTES, "--live: more than 64G");
             vec![Limit::live(live as usize, smallest, largest)]
         }
         (None, Some(trace)) => {
-            let (limits, resizes) = sizes::limits_of(trace, arguments.margin)?;
-            if resizes > 0 {
+            let recorded = sizes::limits_of(trace, arguments.margin)?;
+            if recorded.resizes > 0 {
                 note(&format!(
-                    "rtalloc: this recording resizes blocks {resizes} times; guarantees hold if each is an allocation and a free\n"
+                    "rtalloc: this recording resizes blocks {} times, which no guarantee covers: allocate, copy and free instead\n",
+                    recorded.resizes
                 ));
             }
-            limits
+            if recorded.aligned > 0 {
+                note(&format!(
+                    "rtalloc: {} requests have an alignment above {NATURAL_ALIGN_BYTES}; guarantees that assume less are left out\n",
+                    recorded.aligned
+                ));
+                is_natural = false;
+            }
+            recorded.limits
         }
         (None, None) => arguments.limit.clone(),
     };
@@ -210,7 +219,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         "nothing is ever live; there is nothing to compute"
     );
     let from = arguments.from.as_deref();
-    let found = sizes::measure(&subjects, &limits, from, &mut |progress| bar.show(progress))?;
+    let found = sizes::measure(&subjects, &limits, is_natural, from, &mut |progress| bar.show(progress))?;
     bar.clear();
     finish(json, Schema::SIZE, &found, &|| present::heap_size::sizes(&found, Look::of_stdout()))
 }

@@ -19,7 +19,22 @@ impl<'region> Tiny<'region> {
     ///
     /// [`Refusal`] where they are too few.
     pub fn new(subject: &Subject, view: View, region: &'region mut Region, bytes: usize) -> Result<Self, Refusal> {
-        Ok(Self { heap: Heap::new(subject, region, bytes)?, view, bytes })
+        Self::within(subject, view, region, 0, bytes)
+    }
+
+    /// A fresh heap in the `bytes` bytes from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn within(
+        subject: &Subject,
+        view: View,
+        region: &'region mut Region,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Self, Refusal> {
+        Ok(Self { heap: Heap::within(subject, region, offset, bytes)?, view, bytes })
     }
 
     /// The smallest region, a multiple of 8 bytes and at least `least_bytes`, whose fresh heap has at least `block_bytes` for blocks; `None` if

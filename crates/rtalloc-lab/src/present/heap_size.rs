@@ -77,19 +77,20 @@ fn units(row: &ExactRow, cell: &ExactCell) -> String {
     text
 }
 
-/// How the guarantee compares with the exact heaps.
+/// How the guarantee compares with the exact heaps: of the worlds that were decided, and with the refuted heaps of the
+/// others.
 fn held(row: &ExactRow, guarantee: &str) -> String {
     let promised = |cell: &ExactCell| cell.guaranteed_bytes.map(|bytes| bytes as f64 / cell.block_bytes as f64);
-    let ratios: Vec<f64> = row.cells.iter().filter_map(promised).collect();
+    let decided: Vec<f64> = row.cells.iter().filter(|cell| cell.is_exact).filter_map(promised).collect();
+    let broken = row.cells.iter().filter_map(promised).filter(|ratio| *ratio < 1.0).count();
     let (least, most) =
-        ratios.iter().fold((f64::MAX, 0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
-    let broken = ratios.iter().filter(|ratio| **ratio < 1.0).count();
-    match (ratios.len(), broken) {
-        (0, _) => format!("guaranteed: {guarantee}; not for these worlds"),
+        decided.iter().fold((f64::MAX, 0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
+    match (decided.len(), broken) {
+        (_, 1..) => format!("guaranteed: {guarantee}; REFUTED in {broken} worlds"),
+        (0, 0) => format!("guaranteed: {guarantee}; no world decided"),
         (worlds, 0) => format!(
-            "guaranteed: {guarantee}; at least the exact heap in all {worlds} worlds, {least:.2} to {most:.2} times as much"
+            "guaranteed: {guarantee}; {least:.2} to {most:.2} times the exact heap in all {worlds} decided worlds"
         ),
-        (worlds, broken) => format!("guaranteed: {guarantee}; REFUTED in {broken} of {worlds} worlds"),
     }
 }
 
@@ -136,7 +137,7 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     }
     let mut notes = vec![
         "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a program within the limits is \
-         refused in a region 16 bytes smaller. guaranteed: an upper bound; in this region, or any larger one, no request within the limits is \
+         refused in a region 16 bytes smaller, at the start of a page. guaranteed: an upper bound; in this region, or any larger one, no request within the limits is \
          refused, whatever their order (docs/guarantees/). The true need is between the two. No block may be resized: allocate, copy and \
          free instead."
             .to_string(),
@@ -147,7 +148,7 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
             .into(),
     ];
     if has_recording {
-        notes.push("recording: the smallest region that serves this recording; another run may need more.".into());
+        notes.push("recording: a region that serves this recording, found to 1/256 of its live memory; another run may need more.".into());
     }
     let left_out: Vec<String> = others
         .iter()

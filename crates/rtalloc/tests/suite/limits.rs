@@ -71,7 +71,11 @@ fn run<'r, H: RegionAllocator<'r>>(heap: &mut H, modes: &Modes, random: &mut Pcg
                 let power = (smallest + dice(random, largest - smallest + 1)).next_power_of_two();
                 let size = [smallest, largest, smallest + dice(random, largest - smallest + 1), power][dice(random, 4)];
                 let size = size.clamp(smallest, largest);
-                let block = heap.allocate_bytes(size, 1).unwrap_or_else(|error| {
+                // An alignment counts as a request of that size, less the header.
+                let align = 1_usize << dice(random, 9);
+                let counted = size.max(align.saturating_sub(H::CONTRACT.header_bytes));
+                let is_within = counted <= largest && align <= H::CONTRACT.largest_alignment_bytes;
+                let block = heap.allocate_bytes(size, if is_within { align } else { 1 }).unwrap_or_else(|error| {
                     panic!(
                         "{what}: {error}: {size} bytes of {:?} refused, in mode {mode} of {modes:?}",
                         modes[mode][limit]

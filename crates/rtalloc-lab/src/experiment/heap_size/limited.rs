@@ -12,6 +12,8 @@ use rtalloc_subjects::{Heap, Region, Subject};
 
 /// The most bytes of a heap that is tried.
 const MOST_BYTES: usize = 1 << 31;
+/// The most live objects of a program that is tried: the work grows faster than their number.
+const MOST_OBJECTS: usize = 20_000;
 /// Granularity of heap sizes.
 const GRANULE_BYTES: usize = 16;
 
@@ -25,6 +27,9 @@ const GRANULE_BYTES: usize = 16;
 pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'static str)>, String> {
     let unit = unit_of(subject)?;
     let Some(world) = World::of(limits, unit) else { return Ok(None) };
+    if world.most_objects() > MOST_OBJECTS || world.most_units() > MOST_BYTES / 4 / unit.bytes {
+        return Ok(None);
+    }
     let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
     // Those against M and n request single units, and powers of two at most.
     let n = world.largest().checked_ilog2().map_or(0, |log2| 1_usize << log2);
@@ -65,6 +70,9 @@ pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'st
     Ok(worst)
 }
 
+/// The addresses at which a region is tried: all within the alignment of every control structure.
+const STARTS: usize = 64;
+
 /// A program.
 #[derive(Clone, Copy, Debug)]
 enum Play {
@@ -72,7 +80,7 @@ enum Play {
     Named(Adversary),
 }
 
-/// The smallest region, to a granule, whose fresh heap has at least so many bytes for blocks.
+/// The smallest region, to a granule, whose fresh heap has at least so many bytes for blocks, wherever it starts.
 ///
 /// # Errors
 ///
@@ -80,10 +88,13 @@ enum Play {
 pub fn region_bytes(subject: &Subject, block_bytes: usize) -> Result<usize, String> {
     let view = subject.view.ok_or("its blocks cannot be visited")?;
     let ample = (2 * block_bytes + (1 << 20)).next_multiple_of(4096);
-    let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
+    let mut region = Region::new(ample + STARTS, false).map_err(|error| error.to_string())?;
     let mut suffices = |bytes: usize| {
-        let tiny = Tiny::new(subject, view, &mut region, bytes).ok()?;
-        (tiny.block_bytes() >= block_bytes).then_some(())
+        let mut is_enough = |start: usize| {
+            let tiny = Tiny::within(subject, view, &mut region, start, bytes);
+            tiny.is_ok_and(|tiny| tiny.block_bytes() >= block_bytes)
+        };
+        (0..STARTS).all(&mut is_enough).then_some(())
     };
     suffices(ample).ok_or("no region is large enough")?;
     Ok(smallest(block_bytes, GRANULE_BYTES, (ample, ()), suffices).0)

@@ -12,7 +12,7 @@ use crate::replay::settings::automatic_heap_bytes;
 use crate::result::heap_size::{Forced, LiveRow, MayBeLive, Size, Sizes};
 use crate::trace::{Event, Op, Reader, survey};
 use rtalloc::limits::{Limit, largest_bytes};
-use rtalloc_subjects::Subject;
+use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
@@ -20,8 +20,9 @@ use std::time::Duration;
 /// Limit of the processor time of an allocator.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. The calling process
-/// should be single-threaded: it forks.
+/// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. `is_natural` says that
+/// no request has a larger alignment than every block; otherwise the limits count alignments as sizes. The calling
+/// process should be single-threaded: it forks.
 ///
 /// # Errors
 ///
@@ -29,6 +30,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub fn measure(
     subjects: &[&'static Subject],
     limits: &[Limit],
+    is_natural: bool,
     trace: Option<&Path>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> anyhow::Result<Sizes> {
@@ -37,7 +39,7 @@ pub fn measure(
     let replayed = trace.zip(totals).map(|(trace, totals)| (trace, totals.events, totals.peak_live_bytes));
     let spawn = |subject: &'static Subject| {
         let analysis = &analysis;
-        move || Child::spawn(|board| of_subject(analysis, subject, limits, replayed, board))
+        move || Child::spawn(|board| of_subject(analysis, subject, limits, is_natural, replayed, board))
     };
     let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
     let mut rows: Vec<Size> = Vec::new();
@@ -63,6 +65,7 @@ fn of_subject(
     analysis: &Analysis,
     subject: &'static Subject,
     limits: &[Limit],
+    is_natural: bool,
     replayed: Option<(&Path, u64, u64)>,
     board: &Board,
 ) -> Size {
@@ -83,7 +86,12 @@ fn of_subject(
         size.trouble = Some(format!("serves at most {} B", subject.reach.request_bytes));
         return size;
     }
-    size.guaranteed_bytes = guaranteed(subject, limits).map(|bytes| bytes as u64);
+    // A larger alignment counts as a larger request only where there is no header to add.
+    let is_covered =
+        subject.about.region_for.is_some() && subject.view.is_some_and(|view| view.contract.header_bytes == 0);
+    if is_natural || is_covered {
+        size.guaranteed_bytes = guaranteed(subject, limits).map(|bytes| bytes as u64);
+    }
     match forced(subject, limits) {
         Ok(forced) => {
             let forced = forced.map(|(bytes, name)| Forced { region_bytes: bytes as u64, adversary: name.into() });
@@ -104,11 +112,12 @@ fn of_subject(
 /// Bytes of a region in which no request within the limits is refused; `None` if no guarantee is known.
 #[must_use]
 pub fn guaranteed(subject: &Subject, limits: &[Limit]) -> Option<usize> {
+    let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
     if let Some(region_for) = subject.about.region_for {
         return Some(region_for(&[limits])).filter(|bytes| *bytes != usize::MAX);
     }
     let unit = unit_of(subject).ok()?;
-    let block_bytes = subject.about.guarantee?.bytes_within(unit, &[limits])?;
+    let block_bytes = subject.about.guarantee?.bytes_within(page_bytes, unit, &[limits])?;
     region_bytes(subject, usize::try_from(block_bytes).ok()?).ok()
 }
 
@@ -168,22 +177,24 @@ pub fn may_be_live(subject: &Subject, heap_bytes: usize, smallest: usize, larges
 }
 
 /// Limits of a recording: the most live objects in each range of sizes from above a power of two to the next, each
-/// increased by a margin in per cent. A resize is an allocation followed by a free; also returns their number.
+/// increased by a margin in per cent. A resize is an allocation followed by a free, and a
+/// request at a larger alignment than every block has counts as one of that size.
 ///
 /// # Errors
 ///
 /// If it cannot be read.
-pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<(Vec<Limit>, u64)> {
+pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Recorded> {
     let mut reader = Reader::open(trace)?;
     let mut sizes: HashMap<u32, u64> = HashMap::new();
     let mut classes: BTreeMap<u32, Class> = BTreeMap::new();
-    let (mut chunk, mut resizes): (Vec<Event>, u64) = (Vec::new(), 0);
+    let (mut chunk, mut resizes, mut aligned): (Vec<Event>, u64, u64) = (Vec::new(), 0, 0);
     while reader.next_chunk(&mut chunk)? {
         for event in chunk.drain(..) {
             resizes += u64::from(matches!(event.op, Op::Reallocate { .. }));
             let freed = match event.op {
                 Op::Allocate { slot, size, align } | Op::Reallocate { slot, size, align } => {
-                    let size = size.max(u64::from(align));
+                    aligned += u64::from(align as usize > NATURAL_ALIGN_BYTES);
+                    let size = if align as usize > NATURAL_ALIGN_BYTES { size.max(u64::from(align)) } else { size };
                     classes.entry(class_of(size)).or_default().take(size);
                     sizes.insert(slot, size)
                 }
@@ -198,7 +209,18 @@ pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<(Vec<Limi
         let objects = (class.most * (100 + margin_per_cent)).div_ceil(100);
         Limit::between(objects as usize, class.smallest as usize, class.largest as usize)
     };
-    Ok((classes.values().map(limit).collect(), resizes))
+    Ok(Recorded { limits: classes.values().map(limit).collect(), resizes, aligned })
+}
+
+/// What a recording has live.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Its limits.
+    pub limits: Vec<Limit>,
+    /// Its resizes.
+    pub resizes: u64,
+    /// Its requests at a larger alignment than every block has.
+    pub aligned: u64,
 }
 
 /// The number of the range of sizes: from above a power of two to the next.

@@ -60,7 +60,19 @@ impl World {
     pub fn most_units(&self) -> usize {
         match self {
             Self::Live { m, .. } => *m,
-            Self::Limits(limits) => limits.iter().map(|limit| limit.objects * limit.largest).sum(),
+            Self::Limits(limits) => {
+                let units = |limit: &UnitLimit| limit.objects.saturating_mul(limit.largest);
+                limits.iter().map(units).fold(0, usize::saturating_add)
+            }
+        }
+    }
+
+    /// The most objects that can be live.
+    #[must_use]
+    pub fn most_objects(&self) -> usize {
+        match self {
+            Self::Live { m, least, .. } => m / least,
+            Self::Limits(limits) => limits.iter().map(|limit| limit.objects).fold(0, usize::saturating_add),
         }
     }
 

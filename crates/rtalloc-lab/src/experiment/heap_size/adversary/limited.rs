@@ -14,11 +14,13 @@ pub enum Thinning {
     Powers,
     /// One object in each aligned block of the next power of two.
     Buddies,
+    /// Everything, from the largest size down.
+    Nothing,
 }
 
 impl Thinning {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Gaps, Self::Powers, Self::Buddies];
+    pub const ALL: [Self; 4] = [Self::Gaps, Self::Powers, Self::Buddies, Self::Nothing];
 
     /// The adversary's name in tables.
     #[must_use]
@@ -27,6 +29,7 @@ impl Thinning {
             Self::Gaps => "sieve",
             Self::Powers => "sieve of powers",
             Self::Buddies => "one in each buddy",
+            Self::Nothing => "all at once",
         }
     }
 }
@@ -42,6 +45,9 @@ pub fn play(game: &mut Game<'_, '_>, world: &World, thinning: Thinning) -> Over 
     })));
     sizes.sort_unstable();
     sizes.dedup();
+    if thinning == Thinning::Nothing {
+        sizes.reverse();
+    }
     for size in sizes {
         if !world.allows(&mut [size]) {
             continue;
@@ -53,6 +59,7 @@ pub fn play(game: &mut Game<'_, '_>, world: &World, thinning: Thinning) -> Over 
                 let block = game.bytes(size.next_power_of_two());
                 sieve::one_of_each(game, |at| at.div_euclid(block));
             }
+            Thinning::Nothing => {}
         }
         let live: Vec<usize> = game.placed().iter().map(|placed| placed.units).collect();
         let are_allowed = |more: usize| world.allows(&mut [live.as_slice(), &vec![size; more]].concat());
