@@ -148,6 +148,9 @@ fn every_json_says_what_it_is() {
         "bound half-fit --static --operation deallocate --json -",
         "allocators half-fit --json",
         "costs half-fit --json -",
+        "size --limit 4x100 --on binary-buddy --json -",
+        "size --heap 64K --largest 100 --on binary-buddy --json -",
+        "size --exact 4,2 --on half-fit --json -",
         "interleave arenas --schedules 1 --load I --json -",
         "tune compact-fit t.rtrace --json -",
         "inspect t.rtrace --json",
@@ -203,7 +206,7 @@ fn a_verb_with_json_has_a_schema() {
             assert!(found, "{verb} has no schema");
         }
     }
-    assert_eq!(with_json, 13, "verbs with JSON");
+    assert_eq!(with_json, 14, "verbs with JSON");
 }
 
 #[test]

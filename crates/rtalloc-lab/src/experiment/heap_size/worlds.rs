@@ -14,7 +14,7 @@ pub use super::exact::MOST_UNITS;
 /// Bytes of the region: more than the heaps of small worlds.
 const REGION_BYTES: usize = 1 << 20;
 
-/// Limit of the processor time of a process: a hundred states per millisecond are slow.
+/// Limit of the processor time of a process. A search ends at its limit of states, long before.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// A position of the game of two players takes a bit, and a state of an allocator about a hundred bytes.
 const POSITIONS_PER_STATE: u64 = 16;
