@@ -89,7 +89,7 @@ impl<W: Width, T: StatsPolicy, P: Placement, const UNIT: usize, const MOST: usiz
     ///
     /// // Sizes that are known, in any number: little more than what is live, 63.5 KiB, and a largest block.
     /// const KNOWN: [Limit; 2] = [Limit::of(100, 512), Limit::of(7, 2048)];
-    /// assert!(<BinaryBuddy>::region_bytes_for(&KNOWN) < 72 << 10);
+    /// assert!(<BinaryBuddy>::region_bytes_for(&KNOWN) < 80 << 10);
     /// ```
     ///
     /// # Time

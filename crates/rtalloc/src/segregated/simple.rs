@@ -84,7 +84,7 @@ impl<const QUANTUM: usize, const CLASSES: usize, W: Width, T: StatsPolicy>
     ///
     /// // A pool for each size; a request of 200 bytes takes a block of 208.
     /// const KNOWN: [Limit; 2] = [Limit::of(64, 200), Limit::of(10, 1000)];
-    /// assert!(<SimpleSegregated>::region_bytes_for(&KNOWN) < 64 * 208 + 10 * 1008 + 400);
+    /// assert!(SimpleSegregated::<16>::region_bytes_for(&KNOWN) < 64 * 208 + 10 * 1008 + 400);
     /// ```
     ///
     /// # Time

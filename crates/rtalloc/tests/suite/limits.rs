@@ -151,11 +151,14 @@ macro_rules! never_refused {
 }
 
 type SmallUnits<'r> = PolicyHeap<'r, Buddies<Binary<64, UNLIMITED>, SideTable, Offset32>, NoStats>;
+type WithHeaders<'r> = PolicyHeap<'r, Buddies<Binary<16, UNLIMITED>, Headers<8>, Offset32>, NoStats>;
+/// The default of 64-bit machines.
+type Of16<'r> = BinaryBuddy<'r, Offset32, NoStats, SideTable, 16>;
 type Thesis<'r> = PolicyHeap<'r, Buddies<Binary<32, 1024>, Headers<16>, Offset32>, NoStats>;
 
 never_refused! {
     binary_buddy: BinaryBuddy<'_>, 4096;
-    binary_buddy_with_headers: BinaryBuddy<'_, Offset32, NoStats, Headers<8>>, 4096;
+    binary_buddy_with_headers: WithHeaders<'_>, 4096;
     binary_buddy_of_64_bytes: SmallUnits<'_>, 4096;
     binary_buddy_of_short_words: BinaryBuddy<'_, Offset16>, 1024;
     the_thesis_buddy: Thesis<'_>, 1008;
@@ -237,7 +240,7 @@ fn is_refused(counts: &[usize], area_bytes: usize, largest: usize) -> bool {
     for start in (aligned..aligned + 4096).step_by(16) {
         for end in (start + area_bytes..start + area_bytes + area_bytes / 16 + 4096).step_by(16) {
             let Some(region) = memory.get_mut(start..end) else { break };
-            let Ok(heap) = <BinaryBuddy<'_>>::new(region, ()) else { continue };
+            let Ok(heap) = Of16::new(region, ()) else { continue };
             let (mut bytes, mut first) = (0, usize::MAX);
             heap.walk(&mut |block| {
                 bytes += block.size_bytes;
@@ -254,7 +257,7 @@ fn is_refused(counts: &[usize], area_bytes: usize, largest: usize) -> bool {
     unreachable!("some region has such a heap")
 }
 
-fn is_refused_in(mut heap: BinaryBuddy<'_>, counts: &[usize]) -> bool {
+fn is_refused_in(mut heap: Of16<'_>, counts: &[usize]) -> bool {
     let mut live: Vec<NonNull<u8>> = Vec::new();
     for (level, &count) in counts.iter().enumerate() {
         let size = 16 << level;
