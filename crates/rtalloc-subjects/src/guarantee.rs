@@ -38,8 +38,8 @@ pub enum Guarantee {
     /// and best fit storage allocation strategies", The Computer Journal 20, 1977), in the form that o1heap's
     /// documentation quotes. Its full proof is not in this repository.
     FirstFit,
-    /// `n(M - n + 1)`, or the maximum of `r(M - r + 1)` over r up to n, of every allocator that coalesces immediately and
-    /// refuses a request only if no gap is as large.
+    /// `n(M - n + 1)`, or the maximum of `r(M - r + 1)` over r up to n, of every allocator that coalesces immediately
+    /// and refuses a request only if no gap is as large.
     AnyFit,
     /// The same with the request first rounded up by at most one part in this many, as TLSF does to find a class.
     GoodFit(u32),
@@ -48,12 +48,12 @@ pub enum Guarantee {
     /// `(u + 1) n' - 1`, n' being n rounded up to a power of two, of the binary buddy: [`LargestBlocks`] computes u.
     /// Theorem and proof: `docs/guarantees/binary-buddy.md`; here for a heap that begins anywhere.
     BinaryBuddy,
-    /// The sum of `k floor(M / k)` over k from 1 to n, at most `n M`, of simple segregated storage, whose classes are the
-    /// multiples of a unit: a class has at most as many blocks as were ever live at a time
+    /// The sum of `k floor(M / k)` over k from 1 to n, at most `n M`, of simple segregated storage, whose classes are
+    /// the multiples of a unit: a class has at most as many blocks as were ever live at a time
     /// (`docs/guarantees/segregated.md`).
     EveryClass,
-    /// The same over powers of two, and a page for each class, of Kingsley's allocator: a class of 2^i serves objects of
-    /// more than 2^(i-1), at most `M / (2^(i-1) + 1)` at a time.
+    /// The same over powers of two, and a page for each class, of Kingsley's allocator: a class of 2^i serves objects
+    /// of more than 2^(i-1), at most `M / (2^(i-1) + 1)` at a time.
     PowerClasses,
     /// A page for every live unit, and one more, of allocators that give an empty page to the next request, as long as
     /// no object is larger than half a page.

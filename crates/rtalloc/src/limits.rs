@@ -29,16 +29,17 @@
 //! | Kingsley's allocator | [`region_bytes_for`](crate::Kingsley::region_bytes_for) | the most live bytes of each power of two, in whole pages; in constant time |
 //! | Compact-fit | [`compact_fit::guarantee`](crate::compact_fit::guarantee) | pages, for objects of known sizes |
 //!
-//! The region depends on the target: on a 32-bit machine the smallest block has 8 bytes by default, and the side table of
-//! a binary buddy is twice as large as with 16. A larger region is as good. `usize::MAX` as the length of an array does
-//! not compile; then a request is larger than the allocator's largest block, or the region larger than it can address.
+//! The region depends on the target: on a 32-bit machine the smallest block has 8 bytes by default, and the side table
+//! of a binary buddy is twice as large as with 16. A larger region is as good. `usize::MAX` as the length of an array
+//! does not compile; then a request is larger than the allocator's largest block, or the region larger than it can
+//! address.
 //!
 //! Theorems, proofs and the tests of their assumptions: `docs/guarantees/` in the repository.
 //!
 //! # Assumptions
 //!
-//! - Blocks are allocated and freed, never resized. `reallocate`, and so a growing `Vec`, is not covered, because it may
-//!   resize in place. Allocate, copy and free instead; both blocks must be within the limits at the same time.
+//! - Blocks are allocated and freed, never resized. `reallocate`, and so a growing `Vec`, is not covered, because it
+//!   may resize in place. Allocate, copy and free instead; both blocks must be within the limits at the same time.
 //! - Alignments are at most the allocator's natural one (`Contract::alignment_bytes`). For binary buddies and, up to a
 //!   page, Kingsley's allocator, a request of s bytes at a larger alignment a counts as one of max(s, a - h) bytes, h
 //!   being the header (`Contract::header_bytes`).
@@ -164,6 +165,16 @@ impl Limit {
     }
 }
 
+/// The most live objects of `from` to `to` bytes in any of several modes: sets of limits of which one holds at a time.
+///
+/// # Time
+///
+/// Linear in the limits.
+#[must_use]
+pub const fn most_objects(modes: &[&[Limit]], from: usize, to: usize) -> usize {
+    most(modes, Quantity::Objects { from, to })
+}
+
 /// The most bytes in blocks of live objects in any of several modes, where a block is the request and `header_bytes`,
 /// rounded up to `granule_bytes`.
 ///
@@ -172,41 +183,7 @@ impl Limit {
 /// Linear in the limits.
 #[must_use]
 pub const fn most_block_bytes(modes: &[&[Limit]], granule_bytes: usize, header_bytes: usize) -> usize {
-    let (mut most, mut mode) = (0, 0);
-    while mode < modes.len() {
-        let (mut sum, mut limit) = (0_usize, 0);
-        while limit < modes[mode].len() {
-            sum = sum.saturating_add(modes[mode][limit].most_block_bytes(granule_bytes, header_bytes));
-            limit += 1;
-        }
-        if sum > most {
-            most = sum;
-        }
-        mode += 1;
-    }
-    most
-}
-
-/// The most live objects of `from` to `to` bytes in any of several modes: sets of limits of which one holds at a time.
-///
-/// # Time
-///
-/// Linear in the limits.
-#[must_use]
-pub const fn most_objects(modes: &[&[Limit]], from: usize, to: usize) -> usize {
-    let (mut most, mut mode) = (0, 0);
-    while mode < modes.len() {
-        let (mut sum, mut limit) = (0_usize, 0);
-        while limit < modes[mode].len() {
-            sum = sum.saturating_add(modes[mode][limit].most_objects(from, to));
-            limit += 1;
-        }
-        if sum > most {
-            most = sum;
-        }
-        mode += 1;
-    }
-    most
+    most(modes, Quantity::BlockBytes { granule_bytes, header_bytes })
 }
 
 /// The largest request in any of several modes, in bytes; 0 if nothing may be live.
@@ -216,15 +193,36 @@ pub const fn most_objects(modes: &[&[Limit]], from: usize, to: usize) -> usize {
 /// Linear in the limits.
 #[must_use]
 pub const fn largest_bytes(modes: &[&[Limit]]) -> usize {
+    most(modes, Quantity::LargestBytes)
+}
+
+/// What is computed of limits. Functions of constants take no closures.
+#[derive(Clone, Copy)]
+enum Quantity {
+    Objects { from: usize, to: usize },
+    BlockBytes { granule_bytes: usize, header_bytes: usize },
+    LargestBytes,
+}
+
+/// The most of a quantity in any mode: the sum over the limits of a mode, or the largest one of them.
+const fn most(modes: &[&[Limit]], quantity: Quantity) -> usize {
     let (mut most, mut mode) = (0, 0);
     while mode < modes.len() {
-        let mut limit = 0;
-        while limit < modes[mode].len() {
-            let bytes = modes[mode][limit].largest_bytes();
-            if bytes > most {
-                most = bytes;
-            }
-            limit += 1;
+        let (mut total, mut number) = (0_usize, 0);
+        while number < modes[mode].len() {
+            let limit = &modes[mode][number];
+            total = match quantity {
+                Quantity::Objects { from, to } => total.saturating_add(limit.most_objects(from, to)),
+                Quantity::BlockBytes { granule_bytes, header_bytes } => {
+                    total.saturating_add(limit.most_block_bytes(granule_bytes, header_bytes))
+                }
+                Quantity::LargestBytes if total < limit.largest_bytes() => limit.largest_bytes(),
+                Quantity::LargestBytes => total,
+            };
+            number += 1;
+        }
+        if total > most {
+            most = total;
         }
         mode += 1;
     }

@@ -36,8 +36,8 @@ use std::process::ExitCode;
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 #[command(group(clap::ArgGroup::new("program").args(["limit", "live", "from", "heap", "exact"]).required(true)))]
 pub struct Arguments {
-    /// At most COUNT live objects of up to SIZE bytes; of exactly SIZE bytes: COUNTx=SIZE; of a range: COUNTxMIN-MAX. May
-    /// be given several times.
+    /// At most COUNT live objects of up to SIZE bytes; of exactly SIZE bytes: COUNTx=SIZE; of a range: COUNTxMIN-MAX.
+    /// May be given several times.
     #[arg(long, value_name = "COUNTxSIZE", value_parser = limit)]
     limit: Vec<Limit>,
 
@@ -70,8 +70,8 @@ pub struct Arguments {
     #[arg(long, value_name = "M,n", value_parser = world)]
     exact: Option<(usize, usize)>,
 
-    /// Allocators, separated by commas: names, families or groups. By default the region allocators of the library. With
-    /// --exact, `any` is the best possible one, included by default.
+    /// Allocators, separated by commas: names, families or groups. By default the region allocators of the library.
+    /// With --exact, `any` is the best possible one, included by default.
     #[arg(long, value_name = "ALLOCATORS", value_delimiter = ',')]
     on: Vec<String>,
 
@@ -199,13 +199,15 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             let recorded = sizes::limits_of(trace, arguments.margin)?;
             if recorded.resizes > 0 {
                 note(&format!(
-                    "rtalloc: this recording resizes blocks {} times, which no guarantee covers: allocate, copy and free instead\n",
+                    "rtalloc: this recording resizes blocks {} times, which no guarantee covers: allocate, copy and free \
+                     instead\n",
                     recorded.resizes
                 ));
             }
             if recorded.aligned > 0 {
                 note(&format!(
-                    "rtalloc: {} requests have an alignment above {NATURAL_ALIGN_BYTES}; guarantees that assume less are left out\n",
+                    "rtalloc: {} requests have an alignment above {NATURAL_ALIGN_BYTES}; guarantees that assume less are left \
+                     out\n",
                     recorded.aligned
                 ));
                 is_natural = false;

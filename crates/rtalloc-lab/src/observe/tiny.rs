@@ -37,8 +37,8 @@ impl<'region> Tiny<'region> {
         Ok(Self { heap: Heap::within(subject, region, offset, bytes)?, view, bytes })
     }
 
-    /// The smallest region, a multiple of 8 bytes and at least `least_bytes`, whose fresh heap has at least `block_bytes` for blocks; `None` if
-    /// it is larger than the given one.
+    /// The smallest region, a multiple of 8 bytes and at least `least_bytes`, whose fresh heap has at least
+    /// `block_bytes` for blocks; `None` if it is larger than the given one.
     #[must_use]
     pub fn region_bytes(
         subject: &Subject,

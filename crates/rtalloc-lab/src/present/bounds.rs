@@ -1,6 +1,6 @@
 //! Bounds for the terminal: the table of a study, and paths with source lines.
 
-use super::table::Look;
+use super::table::{Look, lines};
 use super::verdict::wrapped;
 use crate::number;
 use crate::result::bounds::{
@@ -35,14 +35,7 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
             table.add_row(row(subject, operation, position == 0, observed));
         }
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    let mut text = lines(table, 2);
     for note in notes(study, reasons) {
         // Lists have one line per item.
         for (number, line) in note.split('\n').enumerate() {

@@ -2,7 +2,7 @@
 
 use super::page::measured;
 use super::printable;
-use super::table::Look;
+use super::table::{Look, lines};
 use super::verdict::wrapped;
 use crate::number;
 use crate::result::comparison::{Comparisons, Figures, Side};
@@ -79,15 +79,9 @@ fn of_pair(comparisons: &Comparisons, pair: usize, look: Look) -> String {
         }
         table.add_row(row.into_iter().enumerate().map(|(place, text)| Cell::new(text).set_alignment(aligned(place))));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
     let comparison = &comparisons.traces[0].comparisons[pair];
     let mut text = format!("{} (first) against {} (second)\n", comparison.first, comparison.second);
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    text.push_str(&lines(table, 1));
     for trouble in troubles {
         let _ = writeln!(text, "{}", wrapped(&trouble, look.columns, 2));
     }

@@ -3,7 +3,7 @@
 use super::palette;
 use super::plot::{self, PlotError, Selection};
 use super::summary::Standing;
-use super::table::Look;
+use super::table::{Look, lines};
 use super::verdict::wrapped;
 use crate::number;
 use crate::result::costs::{Class, Costs, Finding, Fit, OperationCosts, Point};
@@ -57,15 +57,7 @@ fn of_heaps(costs: &Costs, heaps: &[u64], look: Look) -> String {
             table.add_row(row);
         }
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    lines(table, 1)
 }
 
 /// The result, in a column's width.

@@ -1,6 +1,6 @@
 //! Heap sizes for the terminal: the exact smallest heaps of small worlds, and the heaps of a program within limits.
 
-use super::table::Look;
+use super::table::{Look, lines};
 use super::verdict::wrapped;
 use crate::number;
 use crate::result::heap_size::{ANY, Exact, ExactCell, ExactRow, LimitFacts, MayBeLive, Size, Sizes};
@@ -11,8 +11,9 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn exact(exact: &Exact, look: Look) -> String {
     let mut text = wrapped(
-        "The exact smallest heap, in units, that refuses no program with at most M units live and requests of 1 to n; a unit is the \
-         smallest block, its header included. >= where a heap has too many states: all smaller heaps refuse some program.",
+        "The exact smallest heap, in units, that refuses no program with at most M units live and requests of 1 to n; a \
+         unit is the smallest block, its header included. >= where a heap has too many states: all smaller heaps refuse \
+         some program.",
         look.columns,
         0,
     );
@@ -56,13 +57,7 @@ fn of_row(row: &ExactRow, exact: &Exact, look: Look) -> String {
         line.extend((2..=most_m).map(shown));
         table.add_row(line);
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    text.push_str(&lines(table, 1));
     if let Some(guarantee) = &row.guarantee {
         text.push_str(&wrapped(&held(row, guarantee), look.columns, 0));
         text.push('\n');
@@ -128,27 +123,25 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
         line.extend([number(row.allocate_bound), number(row.deallocate_bound)]);
         table.add_row(line);
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    text.push_str(&lines(table, 1));
     let mut notes = vec![
-        "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a program within the limits is \
-         refused in a region 16 bytes smaller, at the start of a page. guaranteed: an upper bound; in this region, or any larger one, no request within the limits is \
-         refused, whatever their order (docs/guarantees/). The true need is between the two. No block may be resized: allocate, copy and \
-         free instead."
+        "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a \
+         program within the limits is refused in a region 16 bytes smaller, at the start of a page. guaranteed: an \
+         upper bound; in this region, or any larger one, no request within the limits is refused, whatever their order \
+         (docs/guarantees/). The true need is between the two. Blocks must not be resized: allocate, copy and free \
+         instead."
             .to_string(),
-        "For 64-bit targets. On 32-bit ones the smallest block has 8 bytes, not 16, and the region can be larger: use the constant \
-         expression in Rust."
+        "For 64-bit targets. On 32-bit ones the smallest block has 8 bytes, not 16, and the region can be larger: use \
+         the constant expression in Rust."
             .into(),
-        "instr: static bounds in x86-64 instructions, in a heap of 16 MiB where they depend on its size. -: no constant; or, of sizes, none found."
+        "instr: static bounds in x86-64 instructions, in a heap of 16 MiB where they depend on its size. -: no constant; \
+         or, of sizes, none found."
             .into(),
     ];
     if has_recording {
-        notes.push("recording: a region that serves this recording, found to 1/256 of its live memory; another run may need more.".into());
+        let recording = "recording: a region that serves this recording, found to 1/256 of its live memory; another run may \
+                         need more.";
+        notes.push(recording.into());
     }
     let left_out: Vec<String> = others
         .iter()
@@ -214,8 +207,9 @@ fn lines_to_paste(row: &Size, limits: &[LimitFacts]) -> String {
 pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
     let MayBeLive { heap_bytes, smallest_bytes, largest_bytes, rows } = may;
     let heading = format!(
-        "Region of {} B, requests of {smallest_bytes} to {largest_bytes} B: the most requested bytes that may be live at the same time if no \
-         request is ever to be refused. No block may be resized: allocate, copy and free instead.",
+        "Region of {} B, requests of {smallest_bytes} to {largest_bytes} B: the most requested bytes that may be live \
+         at the same time if no request is ever to be refused. Blocks must not be resized: allocate, copy and free \
+         instead.",
         number::grouped(*heap_bytes)
     );
     let mut text = wrapped(&heading, look.columns, 0);
@@ -242,12 +236,6 @@ pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
             Cell::new(theorem),
         ]);
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    text.push_str(&lines(table, 1));
     text
 }

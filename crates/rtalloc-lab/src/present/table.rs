@@ -258,6 +258,19 @@ fn build(result: &TraceResult, cells: &[&Cell], columns: &[&Metric], with_cost: 
     table.to_string()
 }
 
+/// A table as lines without spaces at their ends, its columns `apart` spaces from each other.
+pub(super) fn lines(mut table: Table, apart: u16) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, apart));
+    }
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 /// A table whose first columns are text.
 pub(crate) fn table(headings: &[&str], names: usize, rows: impl Iterator<Item = Vec<String>>, look: Look) -> String {
     let cell = |(place, text): (usize, String)| {

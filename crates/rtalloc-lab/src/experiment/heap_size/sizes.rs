@@ -20,8 +20,8 @@ use std::time::Duration;
 /// Limit of the processor time of an allocator.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. `is_natural` says that
-/// no request has a larger alignment than every block; otherwise the limits count alignments as sizes. The calling
+/// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. `is_natural` says
+/// that no request has a larger alignment than every block; otherwise the limits count alignments as sizes. The calling
 /// process should be single-threaded: it forks.
 ///
 /// # Errors

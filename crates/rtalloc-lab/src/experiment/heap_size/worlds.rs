@@ -19,9 +19,9 @@ const LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// A position of the game of two players takes a bit, and a state of an allocator about a hundred bytes.
 const POSITIONS_PER_STATE: u64 = 16;
 
-/// The exact smallest heaps in all worlds of at most `m` live units and requests of at most `n`: of the allocators given
-/// and, if `any` is set, of the best that an allocator could do. At most `most_states` states are explored of a heap.
-/// The calling process should be single-threaded: it forks.
+/// The exact smallest heaps in all worlds of at most `m` live units and requests of at most `n`: of the allocators
+/// given and, if `any` is set, of the best that an allocator could do. At most `most_states` states are explored of a
+/// heap. The calling process should be single-threaded: it forks.
 ///
 /// # Errors
 ///

@@ -1,8 +1,9 @@
 //! Worst-case memory (Robson): the memory that adversaries make each allocator need, and the theoretical bounds.
 //!
 //! An adversary may have M live units, in requests of 1 to n units, and observes the addresses it receives
-//! ([`heap_size`](crate::experiment::heap_size)). The allocator's `need` is the smallest heap in which none of its requests is refused; both this
-//! heap and one that is smaller by one granule, in which a request is refused, were tested.
+//! ([`heap_size`](crate::experiment::heap_size)). The allocator's `need` is the smallest heap in which none of its
+//! requests is refused; both this heap and one that is smaller by one granule, in which a request is refused, were
+//! tested.
 
 #[cfg(test)]
 mod tests;
