@@ -44,7 +44,10 @@ pub enum Guarantee {
     /// The same with the request first rounded up by at most one part in this many, as TLSF does to find a class.
     GoodFit(u32),
     /// `n'(M - n'/2)`, n' being n rounded up to a power of two, of half-fit.
-    HalfFit,
+    HalfFit {
+        /// Whether blocks are powers of two.
+        is_rounded: bool,
+    },
     /// `(u + 1) n' - 1`, n' being n rounded up to a power of two, of the binary buddy: [`LargestBlocks`] computes u.
     /// Theorem and proof: `docs/guarantees/binary-buddy.md`; here for a heap that begins anywhere.
     BinaryBuddy,
@@ -74,7 +77,7 @@ impl Guarantee {
     pub const fn theorem(&self) -> &'static str {
         match self {
             Self::FirstFit => "first-fit",
-            Self::AnyFit | Self::GoodFit(_) | Self::HalfFit => "any-fit",
+            Self::AnyFit | Self::GoodFit(_) | Self::HalfFit { .. } => "any-fit",
             Self::BinaryBuddy => "binary-buddy",
             Self::EveryClass | Self::PowerClasses => "segregated",
             Self::Pages => "pages",
@@ -89,7 +92,7 @@ impl Guarantee {
             Self::FirstFit => "M(1 + \u{2308}log2 n\u{2309})".into(),
             Self::AnyFit => "max r(M - r + 1), r \u{2264} n".into(),
             Self::GoodFit(parts) => format!("max (r + \u{2308}r/{parts}\u{2309})(M - r + 1), r \u{2264} n"),
-            Self::HalfFit => "max r'(M - r + 1), r \u{2264} n, r' = 2^\u{2308}log2 r\u{2309}".into(),
+            Self::HalfFit { .. } => "max r'(M - r + 1), r \u{2264} n, r' = 2^\u{2308}log2 r\u{2309}".into(),
             Self::BinaryBuddy => "(u + 1)n' - 1, u in blocks of n' = 2^\u{2308}log2 n\u{2309}".into(),
             Self::EveryClass => "the sum of k\u{230a}M/k\u{230b}, k to n".into(),
             Self::PowerClasses => "the sum of the peaks of classes, and a page for each".into(),
@@ -109,7 +112,7 @@ impl Guarantee {
             Self::FirstFit => m * (1 + logarithm),
             Self::AnyFit => most_with_gaps(m, n, |r| r),
             Self::GoodFit(parts) => most_with_gaps(m, n, |r| r + r.div_ceil(parts as usize)),
-            Self::HalfFit => most_with_gaps(m, n, usize::next_power_of_two),
+            Self::HalfFit { .. } => most_with_gaps(m, n, usize::next_power_of_two),
             Self::BinaryBuddy => {
                 // Units instead of bytes.
                 let limits = [Limit::live(m, 1, n)];
@@ -146,7 +149,10 @@ impl Guarantee {
             Self::FirstFit => return self.bytes(0, unit, m, n),
             Self::AnyFit => (0, n),
             Self::GoodFit(parts) => (n.div_ceil(parts as usize), n + n.div_ceil(parts as usize)),
-            Self::HalfFit => (0, n.next_power_of_two()),
+            Self::HalfFit { is_rounded: false } => (0, n.next_power_of_two()),
+            Self::HalfFit { is_rounded: true } => {
+                ((n.next_power_of_two() / 2).saturating_sub(1), n.next_power_of_two())
+            }
             Self::Pages if 2 * largest_bytes(modes) <= page_bytes => {
                 return (objects.checked_add(1)?.checked_mul(page_bytes)).map(|bytes| bytes as u64);
             }

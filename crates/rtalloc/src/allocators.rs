@@ -67,7 +67,9 @@ macro_rules! region_allocators {
             }
             /// Half-fit: one list and one bit per power of two; a request is served from the first range whose every
             /// block is large enough.
-            half_fit, "half-fit": $crate::HalfFit<'static, $width, $stats>, [regions] {
+            half_fit, "half-fit": $crate::HalfFit<
+                'static, $crate::mechanism::segregated::Exact, $width, $stats,
+            >, [regions] {
                 c: rt_half_fit,
                 malloc: starts_small true,
                 laboratory: {
@@ -77,8 +79,22 @@ macro_rules! region_allocators {
                             nearly n times M",
                     options: TAGGED,
                     worst_cases: WorstCases::HalfFit,
-                    guarantee: Some(Guarantee::HalfFit),
+                    guarantee: Some(Guarantee::HalfFit { is_rounded: false }),
                     in_dozen: true,
+                    ..About::NOTHING
+                },
+            }
+            /// Half-fit whose blocks are powers of two, header included, so that a request is refused only if no free
+            /// block is as large as its block.
+            half_fit_rounded, "half-fit-rounded": $crate::HalfFit<
+                'static, $crate::mechanism::segregated::RoundUp, $width, $stats,
+            >, [regions, serves_again] {
+                laboratory: {
+                    wins: "a freed block serves the same request again, and adversaries make it need less than half-fit",
+                    loses: "up to half of every block is lost",
+                    options: TAGGED,
+                    worst_cases: WorstCases::HalfFit,
+                    guarantee: Some(Guarantee::HalfFit { is_rounded: true }),
                     ..About::NOTHING
                 },
             }

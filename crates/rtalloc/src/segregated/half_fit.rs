@@ -24,40 +24,50 @@
 //! use*.
 //!
 //! Its worst case in memory is about n·M (M: most live, n: largest request, in units of the smallest block): n'·(M -
-//! n'/2) units suffice, where n' is n rounded up to a power of two, and an adversary makes it need n·(M - 2n). The
-//! formula 2M·(1 + ⌈log2 n⌉), which the documentation of o1heap states for half-fit, does not hold here, because blocks
-//! are not rounded to powers of two.
+//! n'/2) units suffice, where n' is n rounded up to a power of two, and an adversary makes it need n·(M - 2n).
+//!
+//! # Parameters
+//!
+//! `P` is the split policy. [`Exact`] grants the requested size. With [`RoundUp`](crate::mechanism::segregated::RoundUp)
+//! every block is a power of two, header included, as in o1heap: up to half of it is lost, but a request is refused only
+//! if no free block is as large as its block. The adversaries that make the other policy need n·M then find no more than
+//! against a binary buddy (7.5·M for n = 256). No proof of such a bound is known: what is guaranteed is the same n'·(M -
+//! n'/2), and o1heap's 2M·(1 + ⌈log2 n⌉) is neither proved nor refuted for it. For `Exact` it is refuted.
+//!
+//! `W` is the width of tags and links ([`crate::mechanism::word`]), `T` the statistics ([`crate::mechanism::stats`]),
+//! `G` the validation of tags ([`crate::mechanism::validation`]).
 //!
 //! # Figures
 //!
-//! <!-- figures: half-fit -->
+//! <!-- figures: half-fit half-fit-rounded -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `half-fit` | 49, 121, 60 | 4 B | 16 B | 124 B, 140 B | 36.0 %, 31.5 % |
+//! | `half-fit-rounded` | -, -, - | 4 B | 16 B | 124 B, 140 B | 60.9 %, 39.5 % |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-25 at d3e6cc2 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};
 use crate::mechanism::bitmap::OneWord;
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
-use crate::mechanism::segregated::{Exact, Segregated};
+use crate::mechanism::segregated::{Exact, Segregated, SplitPolicy};
 use crate::mechanism::size_class::PowerOfTwoClasses;
 use crate::mechanism::stats::NoStats;
 use crate::mechanism::validation::Basic;
 use crate::mechanism::word::{Offset32, Width};
 
 /// The index of a [`HalfFit`] heap.
-pub type HalfFitIndex = Segregated<PowerOfTwoClasses, OneWord, Exact>;
+pub type HalfFitIndex<P> = Segregated<PowerOfTwoClasses, OneWord, P>;
 
-/// Half-fit with tags of width `W`, statistics `T` and validation `G`.
-pub type HalfFit<'r, W = Offset32, T = NoStats, G = Basic> = TagHeap<'r, HalfFitIndex, W, T, G>;
+/// Half-fit with split policy `P`, tags of width `W`, statistics `T` and validation `G`.
+pub type HalfFit<'r, P = Exact, W = Offset32, T = NoStats, G = Basic> = TagHeap<'r, HalfFitIndex<P>, W, T, G>;
 
-impl<W: Width> Named<W> for HalfFitIndex {
+impl<P: SplitPolicy, W: Width> Named<W> for HalfFitIndex<P> {
     const CONTRACT: Contract = Contract {
         name: "half-fit",
         source: "Ogasawara 1995; Masmano et al. 2008, section 2.2",
-        policy: "half fit, exact split",
+        policy: P::NAME,
         mechanism: Mechanism::SegregatedFit,
         ..tag_contract::<W>()
     };

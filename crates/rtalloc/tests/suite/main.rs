@@ -262,7 +262,7 @@ suite! {
     tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, NoStats, Full>, regions, serves_again, short_reach;
     tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, WithStats>, regions, short_reach;
     tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, WithStats, Full>, regions, serves_again;
-    half_fit_wide: HalfFit<'static, Wide, WithStats, Full>, regions;
+    half_fit_wide: HalfFit<'static, Exact, Wide, WithStats, Full>, regions;
     simple_segregated_short: SimpleSegregated<'static, 8, 65, Offset16>, serves_again, short_reach;
     simple_segregated_wide: SimpleSegregated<'static, WORDS, 64, Wide>, serves_again;
     kingsley_small_pages: Kingsley<'static, 32, Offset32, WithStats>, serves_again;

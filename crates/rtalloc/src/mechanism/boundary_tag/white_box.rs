@@ -4,7 +4,7 @@ extern crate std;
 use super::{TagConfig, TagHeap, Thresholds};
 use crate::contract::{AllocError, MultiRegion, RegionAllocator};
 use crate::mechanism::free_list::{First, Lifo, OneList};
-use crate::mechanism::segregated::RoundUp;
+use crate::mechanism::segregated::{Exact, RoundUp};
 use crate::mechanism::stats::{NoStats, WithStats};
 use crate::mechanism::validation::Full;
 use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
@@ -64,7 +64,7 @@ fn check_reports_every_flipped_bit_of_tags_and_links() {
     check_reports_damage::<Offset32, FirstFit<'_>>(0..0);
     check_reports_damage::<Offset32, BestFit<'_>>(0..0);
     check_reports_damage::<Offset16, AddressOrderedFirstFit<'_, Offset16>>(0..0);
-    check_reports_damage::<Wide, HalfFit<'_, Wide>>(0..0);
+    check_reports_damage::<Wide, HalfFit<'_, Exact, Wide>>(0..0);
     check_reports_damage::<Wide, LifoNextFit<'_, Wide>>(0..0);
     check_reports_damage::<Offset32, TreeBestFit<'_>>(0..0);
     // The heads of the last 40 classes.
@@ -110,7 +110,7 @@ fn no_plan_and_no_request_overflows() {
     any_plan_answers_every_request::<Tlsf<'_, 4, RoundUp, Offset16>>();
     any_plan_answers_every_request::<Tlsf<'_, 1, RoundUp, Wide>>();
     any_plan_answers_every_request::<HalfFit<'_>>();
-    any_plan_answers_every_request::<HalfFit<'_, Wide>>();
+    any_plan_answers_every_request::<HalfFit<'_, Exact, Wide>>();
     any_plan_answers_every_request::<BestFit<'_, Wide>>();
 }
 
@@ -119,7 +119,7 @@ fn blocks_below_the_first_region_leave_the_high_water_mark_alone() {
     let (both, _) = memory();
     let (below, region) = both.split_at_mut(MEMORY_BYTES / 2);
     let config = TagConfig { max_region_bytes: below.len() };
-    let mut heap: HalfFit<'_, Wide, WithStats> = HalfFit::new(region, config).unwrap();
+    let mut heap: HalfFit<'_, Exact, Wide, WithStats> = HalfFit::new(region, config).unwrap();
     heap.add_region(below).unwrap();
     while heap.allocate_bytes(500, 1).is_ok() {}
     let high_water = heap.stats().unwrap().high_water_bytes;
