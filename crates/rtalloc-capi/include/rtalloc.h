@@ -370,6 +370,22 @@ typedef struct {
     size_t max_region_bytes;
 } rt_heap_config;
 
+// Objects that may be live at the same time: a number of them or of bytes. In C, 64 objects of up to 200 bytes are
+// `{.objects = 64, .largest_bytes = 200}`.
+typedef struct {
+    // Most live objects; 0 if `live_bytes` is set.
+    size_t objects;
+    // Most live bytes, as requested; 0 if `objects` is set.
+    size_t live_bytes;
+    // Smallest request, in bytes; 0 is treated as 1. The larger it is, the less memory suffices.
+    size_t smallest_bytes;
+    // Largest request, in bytes; must be set.
+    size_t largest_bytes;
+} rt_limit;
+
+// Most limits of a program.
+#define RT_MOST_LIMITS 64
+
 // Identifies a region that was added to a heap.
 typedef size_t rt_region;
 
@@ -529,6 +545,18 @@ typedef size_t rt_region;
 #define RT_DECLARE_REGIONS(rt_HEAP) \
     rt_error rt_HEAP##_add_region(rt_HEAP *heap, void *region, size_t bytes, rt_region *added); \
     rt_error rt_HEAP##_remove_region(rt_HEAP *heap, rt_region region)
+
+// size_t rt_HEAP_region_bytes_for(const rt_limit *limits, size_t count);
+//
+// Returns the bytes of a region, wherever it starts, in which no request within the `count` limits is ever refused,
+// whatever the order of requests and frees; SIZE_MAX if no region suffices, if a limit is invalid, or if there are more
+// than RT_MOST_LIMITS. A larger region is as good. Alignments must be at most the contract's `alignment_bytes`, and
+// blocks must not be resized: allocate, copy and free instead. docs/guarantees/ of rtalloc has theorem and proof.
+// Requires: `limits` is NULL or has `count` limits.
+// Time: O(count), for each size of a block.
+
+#define RT_DECLARE_LIMITS(rt_HEAP) \
+    size_t rt_HEAP##_region_bytes_for(const rt_limit *limits, size_t count)
 
 // Number of components of a heap with quotas. They are numbered from 0.
 #define RT_COMPONENTS 8
@@ -822,11 +850,11 @@ RT_DECLARE_REGION_HEAP(rt_quick_fit, rt_heap_config);
 // Simple segregated storage: a list per size class, filled by cutting blocks off unused memory; a header holds the
 // class. Requests of at most 1,020 bytes.
 // Time: malloc O(1), free O(1), realloc O(1).
-RT_DECLARE_REGION_HEAP(rt_simple_segregated, rt_heap_config);
+RT_DECLARE_REGION_HEAP(rt_simple_segregated, rt_heap_config); RT_DECLARE_LIMITS(rt_simple_segregated);
 
 // Kingsley's allocator: a list per power of two, never coalesced.
 // Time: malloc O(1), free O(1), realloc O(1).
-RT_DECLARE_REGION_HEAP(rt_kingsley, rt_heap_config);
+RT_DECLARE_REGION_HEAP(rt_kingsley, rt_heap_config); RT_DECLARE_LIMITS(rt_kingsley);
 
 // First-fit: one list, freed blocks at its head; the first block that is large enough is split.
 // Time: malloc O(n), free O(1), realloc O(n).
@@ -863,7 +891,7 @@ RT_DECLARE_REGION_HEAP(rt_fast_fit_leftmost, rt_heap_config);
 
 // Binary buddy: blocks are halves of halves of the heap; an exclusive or finds the buddy of a freed block.
 // Time: malloc O(log H), free O(log H), realloc O(log H).
-RT_DECLARE_REGION_HEAP(rt_binary_buddy, rt_heap_config);
+RT_DECLARE_REGION_HEAP(rt_binary_buddy, rt_heap_config); RT_DECLARE_LIMITS(rt_binary_buddy);
 
 // Fibonacci buddy: block sizes are Fibonacci numbers; a count in the block distinguishes left from right, so no search
 // is needed.
@@ -1520,6 +1548,7 @@ rt_error rt_shared_compact_fit_check(const rt_shared_compact_fit *heap, rt_corru
 
 #undef RT_DECLARE_REGION_HEAP
 #undef RT_DECLARE_REGIONS
+#undef RT_DECLARE_LIMITS
 #undef RT_DECLARE_GUARDED
 #undef RT_DECLARE_TRACED
 #undef RT_DECLARE_FAILING

@@ -9,7 +9,7 @@ use crate::error::rt_error;
 use crate::heap::handle::{self, rt_compact_fit_config, rt_fragmentation, rt_handle, rt_object_visitor, status_of};
 #[cfg(target_has_atomic = "ptr")]
 use crate::heap::shared::{self, rt_refusals, rt_shared_config, rt_steps};
-use crate::heap::{region, rt_heap_config, rt_region};
+use crate::heap::{region, rt_heap_config, rt_limit, rt_region};
 use crate::report::{rt_corruption, rt_stats, rt_visitor};
 #[cfg(target_has_atomic = "ptr")]
 use crate::verbs::shared_heaps;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use toolchain::{compiled, cpp_compilers, krate, output_of};
 
-const IN_C: [(&str, &[&str]); 9] = [
+const IN_C: [(&str, &[&str]); 10] = [
     (
         "flight_recorder",
         &["written down: 290, of which the last 64 are in the region", "the ring takes less than 4 KiB: yes"],
@@ -25,6 +25,7 @@ const IN_C: [(&str, &[&str]); 9] = [
             "the heap is whole",
         ],
     ),
+    ("limits", &["72 KiB are enough: yes", "refused: 0", "a limit without a number: no region"]),
     (
         "misuse_hook",
         &[

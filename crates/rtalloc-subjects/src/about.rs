@@ -9,6 +9,10 @@ use rtalloc::limits::Limit;
 pub struct About {
     /// The algorithm in a sentence.
     pub summary: &'static str,
+    /// The type in Rust, with `$crate` for the library; empty for what is not in the table of region allocators.
+    pub rust_type: &'static str,
+    /// The type in C; empty where there is none.
+    pub c_type: &'static str,
     /// When to choose it.
     pub wins: &'static str,
     /// When not to.
@@ -35,6 +39,8 @@ impl About {
     /// No facts; entries of the table replace those they know.
     pub const NOTHING: Self = Self {
         summary: "",
+        rust_type: "",
+        c_type: "",
         wins: "",
         loses: "",
         options: "",

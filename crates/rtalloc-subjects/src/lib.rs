@@ -36,4 +36,4 @@ pub use one_slot::OneSlot;
 pub use region::Region;
 pub use selection::{SelectError, groups, one, select, similar};
 pub use subject::{FingerprintEntry, Origin, Subject, View, WalkEntry};
-pub use table::{all, region_allocators};
+pub use table::{C_MORE_BYTES, all, region_allocators};

@@ -16,7 +16,7 @@ use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
 use rtalloc::contract::RegionAllocator as _;
 use rtalloc::mechanism::buddy::{Buddies, Headers, Placement, System};
-use rtalloc::mechanism::stats::NoStats;
+use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{CompactFit, CompactFitNonMoving, Tlsf};
 use std::sync::LazyLock;
@@ -90,15 +90,24 @@ macro_rules! region_allocators {
     )*) => {
         /// The region allocators of the library's table that have a part for the laboratory.
         const REGION_ALLOCATORS: &[&[Subject]] =
-            &[$(region_allocators!($command, $heap, concat!($($summary),*) $(, $about)?)),*];
+            &[$(region_allocators!($command, $heap, concat!($($summary),*), [$($opaque)?] $(, $about)?)),*];
     };
-    ($command:literal, $heap:ty, $summary:expr) => { &[] };
-    ($command:literal, $heap:ty, $summary:expr, { $($about:tt)* }) => {
-        &[ours::<$heap>($command, About { summary: $summary.trim_ascii_start(), $($about)* })]
+    ($command:literal, $heap:ty, $summary:expr, $opaque:tt) => { &[] };
+    ($command:literal, $heap:ty, $summary:expr, [$($opaque:ident)?], { $($about:tt)* }) => {
+        &[ours::<$heap>($command, About {
+            summary: $summary.trim_ascii_start(),
+            rust_type: stringify!($heap),
+            c_type: concat!($(stringify!($opaque))?),
+            $($about)*
+        })]
     };
 }
 
-rtalloc::region_allocators!(region_allocators, Offset32, NoStats);
+rtalloc::region_allocators!(region_allocators, rtalloc::mechanism::word::Offset32, rtalloc::mechanism::stats::NoStats);
+
+/// Bytes by which a region must be larger in C, where every heap with a guarantee counts statistics in its control
+/// structure: their size, a granule that the blocks may lose, and a class that the larger region may add.
+pub const C_MORE_BYTES: usize = size_of::<WithStats>() + 24;
 
 /// The allocators with an entry here: those whose objects have handles, shared ones with one user, and those that only
 /// papers compare.
@@ -336,7 +345,7 @@ const fn buddies<S: System, P: Placement>() -> LoopLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Origin;
+    use crate::{Heap, Origin, Region};
     use std::path::Path;
 
     #[test]
@@ -351,18 +360,45 @@ mod tests {
         }
     }
 
-    /// Defines [`TYPES`].
-    macro_rules! types {
+    /// Defines [`AS_IN_C`].
+    macro_rules! as_in_c {
         ($(
             $(#[$summary:meta])*
             $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] { $($exposed:tt)* }
         )*) => {
-            /// The types of the library's region allocators.
-            const TYPES: &[(&str, &str)] = &[$(($command, stringify!($heap))),*];
+            /// The library's region allocators as in C.
+            const AS_IN_C: &[Subject] = &[$(ours::<$heap>($command, About::NOTHING)),*];
         };
     }
 
-    rtalloc::region_allocators!(types, Offset32, NoStats);
+    rtalloc::region_allocators!(as_in_c, Offset32, WithStats);
+
+    /// Bytes of blocks in a fresh heap in `bytes` bytes from `start` on; 0 if they are too few.
+    fn block_bytes(subject: &Subject, region: &mut Region, start: usize, bytes: usize) -> usize {
+        let Ok(heap) = Heap::within(subject, region, start, bytes) else { return 0 };
+        let (mut sum_bytes, walk) = (0, subject.view.expect("one of ours").walk);
+        // SAFETY: the heap is live and of this subject.
+        unsafe { walk(heap.context, &mut |block| sum_bytes += block.size_bytes) }
+        sum_bytes
+    }
+
+    #[test]
+    fn a_region_in_c_has_as_many_bytes_of_blocks() {
+        let mut region = Region::new(160_000, false).expect("memory");
+        let mut compared = 0;
+        for subject in REGION_ALLOCATORS.concat() {
+            let in_c = AS_IN_C.iter().find(|other| other.name == subject.name).expect("an entry");
+            for bytes in (500..150_000).step_by(983) {
+                for start in [0, 1, 7, 8, 15, 16, 33, 63] {
+                    let needed = block_bytes(&subject, &mut region, start, bytes);
+                    let found = block_bytes(in_c, &mut region, start, bytes + C_MORE_BYTES);
+                    assert!(found >= needed, "{}: {bytes} bytes from {start}: {found} < {needed}", subject.name);
+                    compared += usize::from(needed > 0);
+                }
+            }
+        }
+        assert!(compared > 20_000, "{compared}");
+    }
 
     /// The table in the documentation of the library; `UPDATE_ALLOCATORS=1` writes it.
     #[test]
@@ -373,8 +409,7 @@ mod tests {
             "//! | | type | allocate, deallocate | header | requests | wins | loses |\n//! |---|---|---|---|---|---|---|\n",
         );
         for subject in REGION_ALLOCATORS.concat() {
-            let (_, heap) = TYPES.iter().find(|(name, _)| *name == subject.name).expect("an entry");
-            let path = heap.split('<').next().expect("a path");
+            let path = subject.about.rust_type.split('<').next().expect("a path");
             let name = path.rsplit(':').next().expect("a name").trim();
             let contract = subject.view.expect("one of ours").contract;
             let costs = [contract.allocate, contract.deallocate].map(rtalloc::contract::Cost::notation).join(", ");

@@ -6,7 +6,7 @@
 ///
 /// An entry has the algorithm in a sentence, the name in identifiers and in commands, the type, and abilities that no
 /// contract states: `regions` if further regions can be added, `serves_again` if any freed block serves the same
-/// request again. Then follows where it is exposed, in this order, each part optional:
+/// request again, `limits` if the type has `region_bytes_for`. Then follows where it is exposed, in this order, each part optional:
 ///
 /// - `c`: the name of the type in C.
 /// - `malloc`: in the replaced malloc; `starts_small` is `true` if initialising a heap takes little time and touches
@@ -119,7 +119,7 @@ macro_rules! region_allocators {
             /// holds the class. Requests of at most 1,020 bytes.
             simple_segregated, "simple-segregated": $crate::SimpleSegregated<
                 'static, { 2 * size_of::<usize>() }, 64, $width, $stats,
-            >, [serves_again] {
+            >, [serves_again, limits] {
                 c: rt_simple_segregated,
                 laboratory: {
                     wins: "one of the lowest bounds of all, and constant time",
@@ -131,7 +131,7 @@ macro_rules! region_allocators {
                 },
             }
             /// Kingsley's allocator: a list per power of two, never coalesced.
-            kingsley, "kingsley": $crate::Kingsley<'static, 4096, $width, $stats>, [serves_again] {
+            kingsley, "kingsley": $crate::Kingsley<'static, 4096, $width, $stats>, [serves_again, limits] {
                 c: rt_kingsley,
                 malloc: starts_small true,
                 laboratory: {
@@ -238,7 +238,7 @@ macro_rules! region_allocators {
             /// Binary buddy: blocks are halves of halves of the heap; an exclusive or finds the buddy of a freed block.
             binary_buddy, "binary-buddy": $crate::BinaryBuddy<
                 'static, $crate::mechanism::word::Offset32, $stats,
-            >, [] {
+            >, [limits] {
                 c: rt_binary_buddy,
                 malloc: starts_small false,
                 laboratory: {

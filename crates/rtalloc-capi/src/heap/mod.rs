@@ -23,6 +23,24 @@ pub struct rt_heap_config {
     pub max_region_bytes: usize,
 }
 
+/// Objects that may be live at the same time: a number of them or of bytes. In C, 64 objects of up to 200 bytes are
+/// `{.objects = 64, .largest_bytes = 200}`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct rt_limit {
+    /// Most live objects; 0 if `live_bytes` is set.
+    pub objects: usize,
+    /// Most live bytes, as requested; 0 if `objects` is set.
+    pub live_bytes: usize,
+    /// Smallest request, in bytes; 0 is treated as 1. The larger it is, the less memory suffices.
+    pub smallest_bytes: usize,
+    /// Largest request, in bytes; must be set.
+    pub largest_bytes: usize,
+}
+
+/// Most limits of a program.
+pub const RT_MOST_LIMITS: usize = 64;
+
 /// Identifies a region that was added to a heap.
 pub type rt_region = usize;
 

@@ -2,8 +2,8 @@
 //! nothing else uses during the call; `block` is null or a live block of it; `place` is null or writable.
 
 use super::{
-    Configured, UNSUPPORTED, block_or_null, create, natural_align_bytes, passing_to, region_of, rt_region, stored,
-    value, verified,
+    Configured, RT_MOST_LIMITS, UNSUPPORTED, block_or_null, create, natural_align_bytes, passing_to, region_of,
+    rt_limit, rt_region, stored, value, verified,
 };
 use crate::error::rt_error::{self, *};
 use crate::report::{rt_corruption, rt_stats, rt_visitor};
@@ -11,6 +11,7 @@ use core::ffi::c_void;
 use core::mem::{ManuallyDrop, transmute_copy};
 use core::ptr::{NonNull, null_mut};
 use rtalloc::contract::RegionId;
+use rtalloc::limits::Limit;
 use rtalloc::{MultiRegion, RegionAllocator};
 
 pub(crate) unsafe fn init_with<A: RegionAllocator<'static, Config: Configured<C>>, C: Copy>(
@@ -223,4 +224,75 @@ pub(crate) unsafe fn copy_of<A>(heap: &A) -> ManuallyDrop<A> {
     const { assert!(size_of::<A>() == size_of::<*mut c_void>(), "a heap is one pointer") }
     // SAFETY: a heap is one pointer, and the copy is not dropped.
     unsafe { transmute_copy(heap) }
+}
+
+/// [`usize::MAX`] if a limit is invalid. `limits` is null or has `count` limits.
+pub(crate) unsafe fn region_bytes_for(
+    limits: *const rt_limit,
+    count: usize,
+    region_bytes_for: fn(&[Limit]) -> usize,
+) -> usize {
+    if limits.is_null() || count > RT_MOST_LIMITS {
+        return usize::MAX;
+    }
+    // Replaced below.
+    let mut converted = [Limit::live(0, 1, 1); RT_MOST_LIMITS];
+    // SAFETY: there are `count` limits.
+    for (place, limit) in converted.iter_mut().zip(unsafe { core::slice::from_raw_parts(limits, count) }) {
+        let rt_limit { objects, live_bytes, smallest_bytes, largest_bytes } = *limit;
+        if largest_bytes == 0 || smallest_bytes > largest_bytes {
+            return usize::MAX;
+        }
+        *place = match (objects, live_bytes) {
+            (1.., 0) => Limit::between(objects, smallest_bytes, largest_bytes),
+            (0, 1..) => Limit::live(live_bytes, smallest_bytes, largest_bytes),
+            _ => return usize::MAX,
+        };
+    }
+    region_bytes_for(&converted[..count])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rtalloc::Kingsley;
+    use rtalloc::mechanism::stats::WithStats;
+    use rtalloc::mechanism::word::Offset32;
+
+    type Heap = Kingsley<'static, 4096, Offset32, WithStats>;
+
+    fn bytes_for(limits: &[rt_limit]) -> usize {
+        // SAFETY: a slice.
+        unsafe { region_bytes_for(limits.as_ptr(), limits.len(), Heap::region_bytes_for) }
+    }
+
+    const COUNTED: rt_limit = rt_limit { objects: 64, live_bytes: 0, smallest_bytes: 0, largest_bytes: 200 };
+    const OF_BYTES: rt_limit = rt_limit { objects: 0, live_bytes: 9000, smallest_bytes: 16, largest_bytes: 1500 };
+
+    #[test]
+    fn limits_are_those_of_the_rust_library() {
+        let expected = Heap::region_bytes_for(&[Limit::up_to(64, 200), Limit::live(9000, 16, 1500)]);
+        assert_eq!(bytes_for(&[COUNTED, OF_BYTES]), expected);
+        assert_eq!(bytes_for(&[]), 0);
+        assert_eq!(
+            bytes_for(&[COUNTED; RT_MOST_LIMITS]),
+            Heap::region_bytes_for(&[Limit::up_to(64, 200); RT_MOST_LIMITS])
+        );
+    }
+
+    #[test]
+    fn invalid_limits_have_no_region() {
+        let invalid = [
+            rt_limit { objects: 0, ..COUNTED },
+            rt_limit { live_bytes: 100, ..COUNTED },
+            rt_limit { largest_bytes: 0, ..COUNTED },
+            rt_limit { smallest_bytes: 201, ..COUNTED },
+        ];
+        for limit in invalid {
+            assert_eq!(bytes_for(&[COUNTED, limit]), usize::MAX, "{limit:?}");
+        }
+        assert_eq!(bytes_for(&[COUNTED; RT_MOST_LIMITS + 1]), usize::MAX);
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { region_bytes_for(core::ptr::null(), 1, Heap::region_bytes_for) }, usize::MAX);
+    }
 }

@@ -5,7 +5,7 @@
 /// Each line has the summary of the heap, the name of its type, the part of the functions' names, and the allocator.
 /// Heaps with a configuration of their own have the cost classes of allocate, free and reallocate, which are compared
 /// with the allocator's contract, and the type of the configuration. Then follow its further groups of functions:
-/// `regions` if further regions can be added, and the adapters for debugging, each with the path from the heap to the
+/// `regions` if further regions can be added, `limits` if the heap has a region for limits, and the adapters for debugging, each with the path from the heap to the
 /// adapter.
 macro_rules! region_heaps {
     ($(
@@ -272,6 +272,24 @@ macro_rules! more_verbs {
             /// # Time
             /// O(regions).
             fn remove_region(heap: *mut $opaque, region: rt_region) -> rt_error;
+        }
+    };
+    (limits [] $name:ident $opaque:ident) => {
+        /// Returns the bytes of a region, wherever it starts, in which no request within the `count` limits is ever
+        /// refused, whatever the order of requests and frees; SIZE_MAX if no region suffices, if a limit is invalid, or
+        /// if there are more than RT_MOST_LIMITS. A larger region is as good. Alignments must be at most the contract's
+        /// `alignment_bytes`, and blocks must not be resized: allocate, copy and free instead. docs/guarantees/ of
+        /// rtalloc has theorem and proof.
+        ///
+        /// # Safety
+        /// `limits` is NULL or has `count` limits.
+        ///
+        /// # Time
+        /// O(count), for each size of a block.
+        #[unsafe(export_name = concat!("rt_", stringify!($name), "_region_bytes_for"))]
+        pub unsafe extern "C" fn region_bytes_for(limits: *const rt_limit, count: usize) -> usize {
+            // SAFETY: the limits are null or an array of this length.
+            unsafe { region::region_bytes_for(limits, count, Heap::region_bytes_for) }
         }
     };
     ($adapter:ident [$($reach:tt)*] $name:ident $opaque:ident) => {

@@ -9,7 +9,7 @@ use rtalloc::buddy::binary::{Binary, LargestBlocks, UNLIMITED};
 use rtalloc::limits::{Limit, most_objects};
 use rtalloc::mechanism::buddy::{Buddies, Headers, SideTable};
 use rtalloc::mechanism::policy_heap::PolicyHeap;
-use rtalloc::mechanism::stats::NoStats;
+use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::word::{Offset16, Offset32};
 use rtalloc::{BinaryBuddy, Kingsley, RegionAllocator, SimpleSegregated};
 
@@ -158,11 +158,13 @@ type Thesis<'r> = PolicyHeap<'r, Buddies<Binary<32, 1024>, Headers<16>, Offset32
 
 never_refused! {
     binary_buddy: BinaryBuddy<'_>, 4096;
+    binary_buddy_with_statistics: BinaryBuddy<'_, Offset32, WithStats>, 4096;
     binary_buddy_with_headers: WithHeaders<'_>, 4096;
     binary_buddy_of_64_bytes: SmallUnits<'_>, 4096;
     binary_buddy_of_short_words: BinaryBuddy<'_, Offset16>, 1024;
     the_thesis_buddy: Thesis<'_>, 1008;
     kingsley: Kingsley<'_>, 4096;
+    kingsley_with_statistics: Kingsley<'_, 4096, Offset32, WithStats>, 4096;
     kingsley_of_small_pages: Kingsley<'_, 512, Offset16>, 2000;
     simple_segregated: SimpleSegregated<'_>, 1020;
     simple_segregated_of_few_classes: SimpleSegregated<'_, 32, 8, Offset16>, 254;

@@ -167,6 +167,8 @@ macro_rules! ability {
             with_regions::<$type>(crate::regions::any_sequence);
         }
     };
+    // Tested in `limits`.
+    ($type:ty, limits) => {};
     ($type:ty, serves_again) => {
         #[test]
         fn freed_block_serves_again() {
