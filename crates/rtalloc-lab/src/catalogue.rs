@@ -89,6 +89,24 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
     }
 }
 
+/// Static bound of an operation in a heap of so many bytes, in instructions; `None` if there is none.
+#[must_use]
+pub fn bound_in(
+    analysis: &Analysis,
+    subject: &Subject,
+    operation: observe::Operation,
+    heap_bytes: usize,
+) -> Option<u64> {
+    let bound = match Marked::new(analysis, subject, operation).ok()? {
+        Some(marked) => marked.in_heap(heap_bytes).ok()??,
+        None => {
+            let entry = analysis.entry(subject, operation);
+            proved(analysis.file(), entry, &Facts::default(), analysis.calls_without_report()).ok()?
+        }
+    };
+    Some(bound.instructions)
+}
+
 fn limit(bytes: usize) -> Option<u64> {
     (bytes != usize::MAX).then_some(bytes as u64)
 }

@@ -21,6 +21,7 @@ pub mod record;
 pub mod recover;
 pub mod replay;
 pub mod result;
+pub mod rules;
 pub mod shipped;
 pub mod study;
 #[cfg(test)]

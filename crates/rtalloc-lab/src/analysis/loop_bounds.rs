@@ -229,7 +229,12 @@ impl<'a> Marked<'a> {
         self.known.iter().map(|known| known.bound).collect()
     }
 
-    fn in_heap(&self, bytes: usize) -> Result<Option<Bound>, Unbounded> {
+    /// The same in a heap of so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`bound`](Self::bound).
+    pub fn in_heap(&self, bytes: usize) -> Result<Option<Bound>, Unbounded> {
         let most = |bound| most_iterations(bound, self.subject, bytes);
         let all: Option<Vec<u64>> = self.known.iter().map(|known| most(known.bound)).collect();
         all.map(|_| self.with(&|bound| most(bound).unwrap_or(0))).transpose()

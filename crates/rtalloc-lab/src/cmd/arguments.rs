@@ -1,6 +1,7 @@
 //! Arguments that several subcommands take.
 
 use crate::observe::Operation;
+use rtalloc::limits::Limit;
 use std::path::Path;
 
 /// Parses a size in bytes with an optional suffix.
@@ -19,6 +20,38 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
         Some(bytes) if bytes <= 1 << 40 => Ok(bytes),
         _ => Err(format!("{text} is more than 1024G")),
     }
+}
+
+/// More live bytes than this are not a heap of a real-time system; sums of sizes stay far below 2^64.
+pub(super) const MOST_BYTES: u64 = 1 << 36;
+
+/// Parses `64x200`, `64x=200` or `64x100-200`.
+pub(super) fn limit(text: &str) -> Result<Limit, String> {
+    let wrong =
+        || format!("{text:?} is not a limit; write a number of objects and their size: 64x200, 64x=200, 64x100-200");
+    let (objects, sizes) = text.split_once('x').ok_or_else(wrong)?;
+    let objects: usize = objects.trim().parse().map_err(|_| wrong())?;
+    let (smallest, largest) = match (sizes.strip_prefix('='), sizes.split_once('-')) {
+        (Some(size), _) => (parse_size(size)?, parse_size(size)?),
+        (None, Some((smallest, largest))) => (parse_size(smallest)?, parse_size(largest)?),
+        (None, None) => (1, parse_size(sizes)?),
+    };
+    if objects == 0 {
+        return Err("at least one object is needed".into());
+    }
+    if smallest > largest {
+        return Err(format!("{text}: {smallest} is more than {largest}"));
+    }
+    if largest.checked_mul(objects as u64).is_none_or(|bytes| bytes > MOST_BYTES) {
+        return Err(format!("{text}: more than 64G"));
+    }
+    Ok(Limit::between(objects, smallest as usize, largest as usize))
+}
+
+/// Parses `20` or `20%`.
+pub(super) fn per_cent(text: &str) -> Result<u64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse().ok().filter(|number| *number <= 1000);
+    number.ok_or_else(|| format!("{text:?} is not a margin; write per cent from 0 to 1000: 20%"))
 }
 
 /// Parses the name of an operation; `free` is deallocate, as in `run` and its tables.

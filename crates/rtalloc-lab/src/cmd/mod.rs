@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+pub mod advise;
 pub mod allocators;
 mod arguments;
 pub mod bound;
@@ -57,6 +58,7 @@ enum Command {
     Run(run::Arguments),
     Threads(threads::Arguments),
     Compare(compare::Arguments),
+    Advise(advise::Arguments),
     Bound(bound::Arguments),
     Allocators(allocators::Arguments),
     Reproduce(reproduce::Arguments),
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Some(Command::Run(arguments)) => run::main(&arguments),
         Some(Command::Threads(arguments)) => threads::main(&arguments),
         Some(Command::Compare(arguments)) => compare::main(&arguments),
+        Some(Command::Advise(arguments)) => advise::main(&arguments),
         Some(Command::Bound(arguments)) => bound::main(&arguments),
         Some(Command::Allocators(arguments)) => allocators::main(&arguments),
         Some(Command::Reproduce(arguments)) => reproduce::main(&arguments),

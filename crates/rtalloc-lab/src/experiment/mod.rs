@@ -1,5 +1,6 @@
 //! Experiments: measurements that answer one question each, in addition to trace replay.
 
+pub mod advise;
 pub mod cells;
 pub mod comparison;
 pub mod costs;

@@ -1,5 +1,6 @@
 //! Heap sizes for the terminal: the exact smallest heaps of small worlds, and the heaps of a program within limits.
 
+use super::code::{Wanted, code};
 use super::table::{Look, lines};
 use super::verdict::wrapped;
 use crate::number;
@@ -154,13 +155,18 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
     }
-    if let Some(row) = served.iter().find(|row| row.guaranteed_bytes.is_some()) {
-        text.push_str(&lines_to_paste(row, &sizes.limits));
+    let guaranteed = served.iter().find_map(|row| Some((row, row.guaranteed_bytes?)));
+    if let Some((row, region_bytes)) = guaranteed {
+        let wanted = Wanted { subject: &row.subject, region_bytes, limits: &sizes.limits, slots: 1 };
+        if let Some(code) = code(wanted) {
+            text.push_str(&format!("\n{}\n\n{}", row.subject, code.text()));
+        }
     }
     text
 }
 
-fn stated(limit: &LimitFacts) -> String {
+/// A limit in words.
+pub(super) fn stated(limit: &LimitFacts) -> String {
     let amount = match (limit.objects, limit.live_bytes) {
         (Some(objects), _) => number::grouped(objects as u64),
         (None, bytes) => format!("{} B in requests", number::grouped(bytes.unwrap_or(0) as u64)),
@@ -170,36 +176,6 @@ fn stated(limit: &LimitFacts) -> String {
         (smallest, largest) if smallest == largest => format!("{amount} of {largest} B"),
         (smallest, largest) => format!("{amount} of {smallest} to {largest} B"),
     }
-}
-
-/// A static heap of the allocator with the smallest guarantee, in Rust and in C.
-fn lines_to_paste(row: &Size, limits: &[LimitFacts]) -> String {
-    let bytes = row.guaranteed_bytes.unwrap_or(0);
-    let limit = |limit: &LimitFacts| {
-        let LimitFacts { objects, live_bytes, smallest_bytes, largest_bytes } = limit;
-        let (kind, amount) = objects.map_or(("live", live_bytes.unwrap_or(0)), |objects| ("between", objects));
-        format!("      Limit::{kind}({amount}, {smallest_bytes}, {largest_bytes}),\n")
-    };
-    let name = row.subject.replace('-', "_");
-    let region = match row.subject.as_str() {
-        "binary-buddy" => Some("BinaryBuddy"),
-        "kingsley" => Some("Kingsley"),
-        "simple-segregated" => Some("SimpleSegregated"),
-        _ => None,
-    };
-    let (count, limits) = (limits.len(), limits.iter().map(limit).collect::<String>());
-    let rust = match region {
-        Some(heap) => format!(
-            "  use rtalloc::{{{heap}, adapt::Memory, limits::Limit}};\n\n  const LIMITS: [Limit; {count}] = [\n{limits}  ];\n  static \
-             MEMORY: Memory<{{ <{heap}>::region_bytes_for(&LIMITS) }}> = Memory::new();\n"
-        ),
-        None => format!("  static MEMORY: rtalloc::adapt::Memory<{bytes}> = rtalloc::adapt::Memory::new();\n"),
-    };
-    format!(
-        "\n{}, in Rust:\n\n{rust}\nin C, on a 64-bit target:\n\n  #include <rtalloc.h>\n\n  static unsigned char memory[{bytes}];\n  \
-         static rt_{name} *heap;\n\n  /* in main: */ heap = rt_{name}_init(memory, sizeof memory);\n",
-        row.subject
-    )
 }
 
 /// What may be live in a region.

@@ -3,9 +3,11 @@
 //! Everything here is computed from a [`Run`](crate::result::schema::Run) alone, so that earlier measurements can be
 //! displayed again.
 
+pub mod advice;
 pub mod bounds;
 pub mod campaign;
 pub mod catalogue;
+pub mod code;
 pub mod comparison;
 pub mod costs;
 pub mod csv;

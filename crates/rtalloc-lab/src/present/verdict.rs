@@ -1,13 +1,10 @@
 //! The verdict: the recommended allocator, by a rule that can be verified against the tables.
 //!
-//! **The rule.** A *candidate* is an allocator whose author states constant cost for allocate and free, that served
-//! every trace without a failure, and for which both figures are known on every trace: the observed maximum of
-//! instructions of an allocate or a free, and the smallest heap relative to the live memory M (for both, the worst
-//! trace counts). If TLSF is a candidate, it is selected: it is the default because of its known properties, not
-//! because of a formula over two observed figures. Otherwise each figure is divided by the best candidate's, and the
-//! candidate with the smallest product of the two ratios is selected. Ties are resolved in favour of fewer
-//! instructions, then of our allocators, then by name. Candidates whose product differs from that of the selected one
-//! by at most 5 % are listed with it: other traces could reverse so small a difference.
+//! **The rule** is that of [`rules`]. A *candidate* is an allocator whose author states constant
+//! cost for allocate and free, that served every trace without a failure, and for which both figures are known on every
+//! trace: the observed maximum of instructions of an allocate or a free, and the smallest heap relative to the live
+//! memory M (for both, the worst trace counts). Candidates whose product of the two figures differs from that of the
+//! selected one by at most 5 % are listed with it: other traces could reverse so small a difference.
 //!
 //! Among the others, allocators whose authors state a logarithmic cost that is consistent with their worst operations
 //! (the growth from the trace with the fewest live blocks to that with the most is at most twice the growth of the
@@ -17,18 +14,14 @@
 
 use super::summary::{self, Standing, worst_in_words};
 use crate::number;
+use crate::result::advice::Wishes;
 use crate::result::schema::{Origin, Run};
+use crate::rules::{self, AS_GOOD_AS, Offer};
 use std::fmt::Write as _;
 
 /// Threshold above which an operation counts as growing with the heap: worst on the trace with the most live blocks /
 /// worst on the trace with the fewest.
 const GROWTH_WORTH_NAMING: f64 = 2.0;
-
-/// Always selected if it is a candidate.
-const DEFAULT: &str = "tlsf";
-
-/// Up to this ratio of products, two candidates count as equivalent.
-const AS_GOOD_AS: f64 = 1.05;
 
 /// The recommendations that follow from a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,35 +40,36 @@ pub struct Verdict {
     pub cautions: Vec<String>,
 }
 
-/// The two compared figures.
-#[derive(Clone, Copy)]
-pub(crate) struct Figures {
-    pub(crate) instructions: f64,
-    pub(crate) heap: f64,
-}
-
-pub(crate) fn figures_of(standing: &Standing) -> Option<Figures> {
-    #[allow(clippy::cast_precision_loss)] // compared as quotients
-    standing.figures().map(|(worst, heap)| Figures { instructions: worst.instructions as f64, heap: heap.ratio })
+/// The candidates among allocators of which both figures are known.
+pub(crate) fn candidates(standings: &[Standing], is_candidate: impl Fn(&Standing) -> bool) -> Vec<Offer<'_>> {
+    let offer = |(index, standing): (usize, &'_ Standing)| {
+        let (worst, heap) = standing.figures().filter(|_| is_candidate(standing))?;
+        #[allow(clippy::cast_precision_loss)] // compared as quotients
+        let time = worst.instructions as f64;
+        Some((index, time, heap.ratio))
+    };
+    let figures = standings.iter().enumerate().filter_map(offer);
+    let named = |(index, time, heap): (usize, f64, f64)| {
+        let subject = &standings[index].subject;
+        Offer { index, name: &subject.name, is_ours: subject.origin == Origin::Ours, time, heap }
+    };
+    figures.map(named).collect()
 }
 
 /// Applies the rule of this module to a run.
 #[must_use]
 pub fn verdict(run: &Run) -> Verdict {
     let standings = summary::all(run);
-    let candidates: Vec<(usize, Figures)> = standings
-        .iter()
-        .enumerate()
-        .filter(|(_, standing)| standing.constant_cost())
-        .filter_map(|(index, standing)| figures_of(standing).map(|figures| (index, figures)))
-        .collect();
-    let take = choose(&candidates, &standings);
-    let front = front(&candidates);
+    let candidates = candidates(&standings, Standing::constant_cost);
+    let take = choose(&candidates);
+    let front = rules::front(&candidates);
+    let ties = take.and_then(|take| ties(take, &candidates));
+    let count = candidates.len();
     let headline = headline(run, &standings, take);
     let mut reasons = Vec::new();
     if let Some(take) = take {
-        reasons.push(praise(run, &standings[take], candidates.len()));
-        reasons.extend(ties(&standings, take, &candidates));
+        reasons.push(praise(run, &standings[take], count));
+        reasons.extend(ties);
         reasons.extend(alternatives(&standings, take, &front));
     }
     let cautions = [
@@ -91,31 +85,14 @@ pub fn verdict(run: &Run) -> Verdict {
     Verdict { standings, take, front, headline, reasons, cautions }
 }
 
-/// The default, if it is a candidate; otherwise the candidate with the smallest product of both figures' ratios to the
-/// best.
-pub(crate) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
-    if let Some((default, _)) = candidates.iter().find(|(index, _)| is_default(&standings[*index])) {
-        return Some(*default);
-    }
-    let fewest = candidates.iter().map(|(_, figures)| figures.instructions).fold(f64::INFINITY, f64::min).max(1.0);
-    let smallest = candidates.iter().map(|(_, figures)| figures.heap).fold(f64::INFINITY, f64::min);
-    let product = |figures: &Figures| figures.instructions / fewest * figures.heap / smallest;
-    let ours = |index: usize| standings[index].subject.origin != Origin::Ours;
-    candidates
-        .iter()
-        .min_by(|(left, a), (right, b)| {
-            product(a)
-                .total_cmp(&product(b))
-                .then(a.instructions.total_cmp(&b.instructions))
-                .then(ours(*left).cmp(&ours(*right)))
-                .then(standings[*left].subject.name.cmp(&standings[*right].subject.name))
-        })
-        .map(|(index, _)| *index)
+/// The selected candidate, without wishes.
+pub(crate) fn choose(candidates: &[Offer<'_>]) -> Option<usize> {
+    rules::choose(candidates, &Wishes::default())
 }
 
 /// Whether this is the default allocator.
 pub(crate) fn is_default(standing: &Standing) -> bool {
-    standing.subject.name == DEFAULT
+    standing.subject.name == rules::DEFAULT
 }
 
 /// A caveat to the advice to choose an allocator for its instructions alone.
@@ -126,19 +103,6 @@ pub(crate) fn memory_caution(standing: &Standing) -> &'static str {
     } else {
         ""
     }
-}
-
-/// The Pareto front of the candidates, by increasing instructions and decreasing heap.
-pub(crate) fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
-    let mut sorted = candidates.to_vec();
-    sorted.sort_by(|(_, a), (_, b)| a.instructions.total_cmp(&b.instructions).then(a.heap.total_cmp(&b.heap)));
-    let mut smallest = f64::INFINITY;
-    sorted.retain(|(_, figures)| {
-        let unbeaten = figures.heap < smallest;
-        smallest = smallest.min(figures.heap);
-        unbeaten
-    });
-    sorted.into_iter().map(|(index, _)| index).collect()
 }
 
 fn headline(run: &Run, standings: &[Standing], take: Option<usize>) -> String {
@@ -200,20 +164,18 @@ fn praise(run: &Run, taken: &Standing, candidates: usize) -> String {
 }
 
 /// The candidates equivalent to the selected one.
-fn ties(standings: &[Standing], take: usize, candidates: &[(usize, Figures)]) -> Option<String> {
-    let product = |figures: &Figures| figures.instructions.max(1.0) * figures.heap;
-    let best = candidates.iter().find(|(index, _)| *index == take).map(|(_, figures)| product(figures))?;
-    let names: Vec<&str> = candidates
-        .iter()
-        .filter(|(index, figures)| {
-            *index != take && (1.0 / AS_GOOD_AS..=AS_GOOD_AS).contains(&(product(figures) / best))
-        })
-        .map(|(index, _)| standings[*index].subject.name.as_str())
-        .collect();
+fn ties(take: usize, candidates: &[Offer<'_>]) -> Option<String> {
+    let product = |offer: &Offer<'_>| offer.time.max(1.0) * offer.heap;
+    let taken = candidates.iter().find(|offer| offer.index == take)?;
+    let is_equal = |offer: &&Offer<'_>| {
+        let ratio = product(offer) / product(taken);
+        offer.index != take && (1.0 / AS_GOOD_AS..=AS_GOOD_AS).contains(&ratio)
+    };
+    let names: Vec<&str> = candidates.iter().filter(is_equal).map(|offer| offer.name).collect();
     (!names.is_empty()).then(|| {
         format!(
             "A tie, since their products of worst instructions and heap / M differ by at most 5 %: {}, {}.",
-            standings[take].subject.name,
+            taken.name,
             names.join(", ")
         )
     })

@@ -1,5 +1,6 @@
 //! The schemas of results: the interface between measurement and everything downstream.
 
+pub mod advice;
 pub mod bounds;
 pub mod catalogue;
 pub mod comparison;

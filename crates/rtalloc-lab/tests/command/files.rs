@@ -64,6 +64,7 @@ fn no_verb_overwrites_its_input_or_writes_two_outputs_to_one_file() {
         "run soft --json hard",
         "threads t.rtrace --report t.rtrace",
         "threads t.rtrace --json hard",
+        "advise t.rtrace --plot t.rtrace",
         "tune compact-fit t.rtrace --plot t.rtrace",
         "tune compact-fit t.rtrace --json soft",
         "compare tlsf half-fit t.rtrace --json t.rtrace",
@@ -81,6 +82,7 @@ fn no_verb_overwrites_its_input_or_writes_two_outputs_to_one_file() {
         "bound tlsf --static --certificate new --save new",
         "run t.rtrace --json new --csv new",
         "threads t.rtrace --json new --report new",
+        "advise t.rtrace --json new --plot new",
         "tune compact-fit t.rtrace --json new --plot new",
         "export store.db --json new --csv new",
         "costs tlsf --json new --plot new",
@@ -148,6 +150,7 @@ fn every_json_says_what_it_is() {
         "bound half-fit --static --operation deallocate --json -",
         "allocators half-fit --json",
         "costs half-fit --json -",
+        "advise --limit 4x100 --json -",
         "size --limit 4x100 --on binary-buddy --json -",
         "size --heap 64K --largest 100 --on binary-buddy --json -",
         "size --exact 4,2 --on half-fit --json -",
@@ -206,7 +209,7 @@ fn a_verb_with_json_has_a_schema() {
             assert!(found, "{verb} has no schema");
         }
     }
-    assert_eq!(with_json, 14, "verbs with JSON");
+    assert_eq!(with_json, 15, "verbs with JSON");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The `rtalloc` command from the outside, one module per verb or family of verbs, in one test program: every program
 //! costs a link with the whole laboratory.
 
+mod advise;
 mod allocators;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod bound;

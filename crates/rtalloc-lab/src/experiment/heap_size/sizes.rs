@@ -6,13 +6,15 @@ use crate::analysis::Analysis;
 use crate::catalogue;
 use crate::observe::Operation;
 use crate::probe::{self, space};
-use crate::replay::isolate::{Board, Child, Job, Progress, decode, run_all};
+use crate::replay::isolate::{Board, Child, Death, Job, Progress, decode, run_all};
 use crate::replay::processor::Budget;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::result::heap_size::{Forced, LiveRow, MayBeLive, Size, Sizes};
 use crate::trace::{Event, Op, Reader, survey};
 use rtalloc::limits::{Limit, largest_bytes};
 use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
@@ -35,40 +37,98 @@ pub fn measure(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> anyhow::Result<Sizes> {
     let analysis = Analysis::of_this_program()?;
-    let totals = trace.map(|trace| Ok::<_, anyhow::Error>(survey(Reader::open(trace)?)?.totals)).transpose()?;
-    let replayed = trace.zip(totals).map(|(trace, totals)| (trace, totals.events, totals.peak_live_bytes));
-    let spawn = |subject: &'static Subject| {
-        let analysis = &analysis;
-        move || Child::spawn(|board| of_subject(analysis, subject, limits, is_natural, replayed, board))
-    };
-    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
+    let trace = trace.map(Recording::of).transpose()?;
+    let program = Program { limits, is_natural, trace, is_attacked: true };
     let mut rows: Vec<Size> = Vec::new();
-    let (mut done, total) = (0, subjects.len() as u64);
-    progress(Progress { done, total, last: "" });
-    let width = std::thread::available_parallelism().map_or(1, usize::from);
-    run_all(jobs, width, |number, result| {
-        let subject = subjects[number];
-        rows.push(decode(result).unwrap_or_else(|death| Size {
-            subject: subject.name.into(),
-            trouble: Some(death.to_string()),
-            ..Size::default()
-        }));
-        done += 1;
-        progress(Progress { done, total, last: subject.name });
-    })?;
+    each_in_a_process(
+        subjects,
+        &|subject, board| of_subject(&analysis, subject, &program, board),
+        progress,
+        |subject, row| {
+            rows.push(row.unwrap_or_else(|death| Size {
+                subject: subject.name.into(),
+                trouble: Some(death.to_string()),
+                ..Size::default()
+            }));
+        },
+    )?;
     let forced = |row: &Size| row.forced.as_ref().map_or(u64::MAX, |forced| forced.region_bytes);
     rows.sort_by_key(|row| (row.guaranteed_bytes.unwrap_or(u64::MAX), forced(row), row.subject.clone()));
     Ok(Sizes { limits: limits.iter().map(|limit| limit.into()).collect(), rows })
 }
 
-fn of_subject(
-    analysis: &Analysis,
-    subject: &'static Subject,
-    limits: &[Limit],
-    is_natural: bool,
-    replayed: Option<(&Path, u64, u64)>,
-    board: &Board,
-) -> Size {
+/// Performs `work` for every allocator, each in a process of its own, and passes the results to `done` as they come. The
+/// calling process should be single-threaded: it forks.
+///
+/// # Errors
+///
+/// If the system cannot create a process.
+pub fn each_in_a_process<T: Serialize + DeserializeOwned>(
+    subjects: &[&'static Subject],
+    work: &dyn Fn(&'static Subject, &Board) -> T,
+    progress: &mut dyn FnMut(Progress<'_>),
+    mut take: impl FnMut(&'static Subject, Result<T, Death>),
+) -> anyhow::Result<()> {
+    let spawn = |subject: &'static Subject| move || Child::spawn(|board| work(subject, board));
+    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
+    let (mut done, total) = (0, subjects.len() as u64);
+    progress(Progress { done, total, last: "" });
+    let width = std::thread::available_parallelism().map_or(1, usize::from);
+    run_all(jobs, width, |number, result| {
+        take(subjects[number], decode(result));
+        done += 1;
+        progress(Progress { done, total, last: subjects[number].name });
+    })?;
+    Ok(())
+}
+
+/// What a program does.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// What is live at most.
+    pub limits: &'a [Limit],
+    /// Whether no request has a larger alignment than every block; otherwise the limits count alignments as sizes.
+    pub is_natural: bool,
+    /// A recording of it.
+    pub trace: Option<Recording<'a>>,
+    /// Whether adversaries are played.
+    pub is_attacked: bool,
+}
+
+/// A recording that is replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct Recording<'a> {
+    /// Its file.
+    pub path: &'a Path,
+    /// Its operations.
+    pub events: u64,
+    /// Its most live bytes.
+    pub peak_live_bytes: u64,
+}
+
+impl<'a> Recording<'a> {
+    /// Reads the totals of a recording.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn of(path: &'a Path) -> anyhow::Result<Self> {
+        let totals = survey(Reader::open(path)?)?.totals;
+        Ok(Self { path, events: totals.events, peak_live_bytes: totals.peak_live_bytes })
+    }
+
+    /// The work of replaying it on an allocator.
+    #[must_use]
+    pub fn task<'b>(&'b self, subject: &'b Subject, heap_bytes: usize, board: &'b Board) -> probe::Task<'b> {
+        let Self { path, events, peak_live_bytes } = *self;
+        probe::Task { trace: path, events, peak_live_bytes, subject, heap_bytes, budget: Budget::new(LIMIT), board }
+    }
+}
+
+/// The sizes for one allocator.
+#[must_use]
+pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Program<'_>, board: &Board) -> Size {
+    let Program { limits, is_natural, trace, is_attacked } = *program;
     let summary = catalogue::summary(analysis, subject);
     let bound = |operation: Operation| {
         let found = summary.operations.iter().find(|other| other.name == operation.name());
@@ -92,17 +152,15 @@ fn of_subject(
     if is_natural || is_covered {
         size.guaranteed_bytes = guaranteed(subject, limits).map(|bytes| bytes as u64);
     }
-    match forced(subject, limits) {
+    match if is_attacked { forced(subject, limits) } else { Ok(None) } {
         Ok(forced) => {
             let forced = forced.map(|(bytes, name)| Forced { region_bytes: bytes as u64, adversary: name.into() });
             size.forced = forced;
         }
         Err(error) => size.trouble = Some(error),
     }
-    if let Some((trace, events, peak_live_bytes)) = replayed {
-        let heap_bytes = automatic_heap_bytes(peak_live_bytes) as usize;
-        let budget = Budget::new(LIMIT);
-        let task = probe::Task { trace, events, peak_live_bytes, subject, heap_bytes, budget, board };
+    if let Some(trace) = trace {
+        let task = trace.task(subject, automatic_heap_bytes(trace.peak_live_bytes) as usize, board);
         let figures = space::measure(&task, true).figures;
         size.measured_bytes = figures.and_then(|figures| figures.smallest_heap_bytes);
     }
@@ -133,20 +191,12 @@ pub fn may_be_live_in(
     largest: usize,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> anyhow::Result<MayBeLive> {
-    let spawn =
-        |subject: &'static Subject| move || Child::spawn(|_| may_be_live(subject, heap_bytes, smallest, largest));
-    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
     let mut rows: Vec<LiveRow> = Vec::new();
-    let (mut done, total) = (0, subjects.len() as u64);
-    progress(Progress { done, total, last: "" });
-    let width = std::thread::available_parallelism().map_or(1, usize::from);
-    run_all(jobs, width, |number, result| {
-        let subject = subjects[number];
-        let live = decode::<Option<usize>>(result).unwrap_or(None);
+    let work = |subject: &'static Subject, _: &Board| may_be_live(subject, heap_bytes, smallest, largest);
+    each_in_a_process(subjects, &work, progress, |subject, live| {
+        let live_bytes = live.unwrap_or(None).map(|bytes| bytes as u64);
         let theorem = subject.about.guarantee.map(|guarantee| guarantee.theorem().into());
-        rows.push(LiveRow { subject: subject.name.into(), live_bytes: live.map(|bytes| bytes as u64), theorem });
-        done += 1;
-        progress(Progress { done, total, last: subject.name });
+        rows.push(LiveRow { subject: subject.name.into(), live_bytes, theorem });
     })?;
     rows.sort_by_key(|row| (std::cmp::Reverse(row.live_bytes), row.subject.clone()));
     let facts = |bytes: usize| bytes as u64;

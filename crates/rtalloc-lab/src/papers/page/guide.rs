@@ -1,16 +1,15 @@
 //! Selects an allocator by rules that can be verified against the overview's table.
 //!
-//! **The rule** is that of the main job's verdict, with static bounds instead of observed maxima: candidates are the
-//! allocators that served every trace and have static bounds of allocate and free. TLSF is selected if it is a
-//! candidate. Otherwise each figure (the bound, and the largest ratio of smallest heap to M) is divided by the best
-//! candidate's, and the candidate with the smallest product is selected.
+//! **The rule** is that of [`rules`](crate::rules), with static bounds instead of observed maxima: candidates are the
+//! allocators that served every trace and have static bounds of allocate and free.
 
 use crate::number;
 use crate::papers::overview::result::{Need, Overview, Row};
 use crate::present::metric;
 use crate::present::summary::{HeapNeed, Standing, Worst};
-use crate::present::verdict::{choose, figures_of, front, is_default, memory_caution};
+use crate::present::verdict::{candidates, choose, is_default, memory_caution};
 use crate::result::schema::Outcome;
+use crate::rules::front;
 
 /// The conclusions of the overview.
 pub(super) struct Guide {
@@ -29,12 +28,8 @@ pub(super) struct Guide {
 /// Applies the rule of this module.
 pub(super) fn guide(overview: &Overview) -> Guide {
     let standings: Vec<Standing> = overview.rows.iter().map(|row| standing(overview, row)).collect();
-    let candidates: Vec<_> = (0..)
-        .zip(&standings)
-        .filter_map(|(index, standing): (usize, _)| figures_of(standing).map(|figures| (index, figures)))
-        .collect();
-    let take = choose(&candidates, &standings);
-    let front = front(&candidates);
+    let candidates = candidates(&standings, |_| true);
+    let (take, front, count) = (choose(&candidates), front(&candidates), candidates.len());
     let headline = match take {
         Some(take) if is_default(&standings[take]) => {
             format!("For hard deadlines, use {}.", standings[take].subject.name)
@@ -42,7 +37,7 @@ pub(super) fn guide(overview: &Overview) -> Guide {
         Some(take) => format!("Of these, {} has the smallest product of bound and heap.", standings[take].subject.name),
         None => "No allocator with a bound served every trace.".into(),
     };
-    let paragraph = paragraph(overview, &standings, take, &front, candidates.len());
+    let paragraph = paragraph(overview, &standings, take, &front, count);
     Guide { standings, take, front, headline, paragraph }
 }
 

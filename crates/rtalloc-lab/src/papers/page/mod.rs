@@ -104,6 +104,8 @@ fn answer(papers: &Papers<'_>, guide: &Guide, numbering: &mut Numbering) -> Resu
         front: &guide.front,
         take: guide.take,
         worst: "static bound of the worst operation, instructions",
+        heap: plot::HEAP,
+        beside: &[],
         unknown: Some("no static bound"),
         description: "Static bound of the worst operation against heap needed, over all traces",
     };

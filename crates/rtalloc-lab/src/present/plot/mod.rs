@@ -15,7 +15,7 @@ pub use costs::costs;
 pub use distribution::{Measure, Side, distributions, sides};
 pub use fragmentation::fragmentation;
 pub use memory::{HIGHEST_SHARE, memory};
-pub use pareto::{Field, pareto};
+pub use pareto::{Field, HEAP, pareto};
 
 use super::palette::{self, Style};
 use super::summary::Standing;

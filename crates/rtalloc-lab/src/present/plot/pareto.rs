@@ -15,6 +15,9 @@ const BOTTOM: i32 = 430;
 const UNKNOWN: i32 = 84;
 const TEXT: u32 = 13;
 
+/// The heap of allocators over all traces.
+pub const HEAP: &str = "smallest heap / live memory M (worst trace)";
+
 /// The content of the figure.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
@@ -26,6 +29,10 @@ pub struct Field<'a> {
     pub take: Option<usize>,
     /// The instruction counts' origin.
     pub worst: &'a str,
+    /// What a heap is measured in.
+    pub heap: &'a str,
+    /// A second heap of each allocator; empty if there is none.
+    pub beside: &'a [Option<f64>],
     /// The label of the band for allocators with unknown instruction counts; `None` if they are not drawn.
     pub unknown: Option<&'a str>,
     /// The figure's description.
@@ -41,6 +48,8 @@ impl<'a> Field<'a> {
             front: &verdict.front,
             take: verdict.take,
             worst: "instructions of the worst operation",
+            heap: HEAP,
+            beside: &[],
             unknown: None,
             description: "Worst observed instructions against heap needed, over all traces",
         }
@@ -65,7 +74,8 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
         })
         .collect();
     let Some(instructions) = range(figures.iter().filter_map(|figure| figure.1)) else { return Ok(None) };
-    let Some(heap) = range(figures.iter().map(|figure| figure.2)) else { return Ok(None) };
+    let seconds = figures.iter().filter_map(|figure| field.beside.get(figure.0).copied().flatten());
+    let Some(heap) = range(figures.iter().map(|figure| figure.2).chain(seconds)) else { return Ok(None) };
     let x = Scale::logarithmic((heap.0 / 1.03, heap.1 * 1.12), (LEFT, RIGHT));
     // Above the instruction axis is room for the allocators with unknown counts.
     let top = if field.unknown.is_some() { TOP + UNKNOWN } else { TOP };
@@ -82,13 +92,18 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
         }
         for ((index, at), (_, worst, ratio)) in points.iter().zip(&figures) {
             let standing = &field.standings[*index];
+            if let Some(beside) = field.beside.get(*index).copied().flatten() {
+                let second = (x.at(beside), at.1);
+                canvas.edge(second, *at, 1, Ink::Allocator(*index))?;
+                canvas.marker(second, 3, styles[*index].marker, true, Ink::Allocator(*index))?;
+            }
             canvas.marker(*at, 6, styles[*index].marker, standing.constant_cost(), Ink::Allocator(*index))?;
             if field.take == Some(*index) {
                 canvas.ring(*at, 13, Ink::Chosen)?;
             }
             let worst_is = if worst.is_some() { field.worst } else { field.unknown.unwrap_or_default() };
             let tips = (*at, *ratio, worst.unwrap_or(0.0));
-            canvas.tooltips((*index, &standing.subject.name), ["heap / M", worst_is], [tips]);
+            canvas.tooltips((*index, &standing.subject.name), [field.heap, worst_is], [tips]);
         }
         labels(canvas, field, &points, &front)
     })?;
@@ -108,19 +123,14 @@ fn axes(canvas: &mut Canvas<'_>, field: Field<'_>, x: &Scale, y: &Scale) -> Resu
     }
     for tick in x.ticks(54) {
         canvas.edge((x.at(tick), TOP), (x.at(tick), BOTTOM), 1, Ink::Grid)?;
-        canvas.text(&format!("{tick:.2}"), (x.at(tick), BOTTOM + 15), Anchor::Middle, 12, Ink::Faint)?;
+        let text = if tick < 10.0 { format!("{tick:.2}") } else { number::compact(tick) };
+        canvas.text(&text, (x.at(tick), BOTTOM + 15), Anchor::Middle, 12, Ink::Faint)?;
     }
     for tick in y.ticks(34) {
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
         canvas.text(&number::compact(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 12, Ink::Faint)?;
     }
-    canvas.text(
-        "smallest heap / live memory M (worst trace)",
-        ((LEFT + RIGHT) / 2, BOTTOM + 37),
-        Anchor::Middle,
-        13,
-        Ink::Text,
-    )?;
+    canvas.text(field.heap, ((LEFT + RIGHT) / 2, BOTTOM + 37), Anchor::Middle, 13, Ink::Text)?;
     canvas.text(field.worst, (LEFT + 6, TOP - 10), Anchor::Left, 13, Ink::Text)
 }
 

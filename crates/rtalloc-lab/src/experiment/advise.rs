@@ -1,0 +1,155 @@
+//! What every allocator offers a program, and which one the [rules](crate::rules) select.
+
+use super::heap_size::sizes::{Program, Recording, each_in_a_process, of_subject};
+use crate::analysis::Analysis;
+use crate::catalogue::bound_in;
+use crate::observe::Operation;
+use crate::probe::space;
+use crate::replay::isolate::{Board, Progress};
+use crate::result::advice::{Advice, Candidate, Change, Wishes};
+use crate::result::heap_size::Size;
+use crate::result::schema::Outcome;
+use crate::rules::{self, Offer};
+use rtalloc::limits::Limit;
+use rtalloc_subjects::{Subject, one, region_allocators};
+use std::path::Path;
+
+/// The allocators that several threads may use at the same time without waiting for each other, in a region of shares.
+const SHARED: &[&str] = &["arenas"];
+
+/// What is to be decided.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// What is live at most.
+    pub limits: &'a [Limit],
+    /// A recording of the program.
+    pub trace: Option<&'a Path>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its resizes.
+    pub resizes: u64,
+    /// Its requests at an alignment that not every block has.
+    pub aligned: u64,
+    /// Per cent by which the recording's objects were increased, and its region is.
+    pub margin_per_cent: u64,
+    /// What the user wants.
+    pub wishes: Wishes,
+}
+
+/// Answers a question. The calling process should be single-threaded: it forks.
+///
+/// # Errors
+///
+/// If the system cannot create a process, or the recording cannot be read.
+pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> anyhow::Result<Advice> {
+    let analysis = Analysis::of_this_program()?;
+    let trace = question.trace.map(Recording::of).transpose()?;
+    let program = Program { limits: question.limits, is_natural: question.aligned == 0, trace, is_attacked: true };
+    // Those that the library has in every language.
+    let has_code = |subject: &&Subject| !subject.about.c_type.is_empty();
+    let mut subjects: Vec<&'static Subject> = region_allocators().iter().filter(has_code).collect();
+    for name in SHARED {
+        subjects.push(one(name)?);
+    }
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let work = |subject: &'static Subject, board: &Board| of_candidate(&analysis, subject, &program, question, board);
+    each_in_a_process(&subjects, &work, progress, |subject, candidate| {
+        candidates.push(candidate.unwrap_or_else(|death| Candidate {
+            size: Size { subject: subject.name.into(), trouble: Some(death.to_string()), ..Size::default() },
+            ..Candidate::default()
+        }));
+    })?;
+    let Question { wishes, margin_per_cent, .. } = *question;
+    for candidate in &mut candidates {
+        candidate.broken = rules::broken(candidate, &wishes, margin_per_cent);
+    }
+    let order = |candidate: &Candidate| {
+        let needed = rules::needed_bytes(candidate, &wishes, margin_per_cent).unwrap_or(u64::MAX);
+        (candidate.broken.len(), needed, candidate.time_bound, candidate.size.subject.clone())
+    };
+    candidates.sort_by_key(order);
+    let offers = rules::offers(&candidates, &wishes, margin_per_cent);
+    let taken = rules::choose(&offers, &wishes);
+    let others: Vec<Offer<'_>> = offers.iter().filter(|offer| Some(offer.index) != taken).copied().collect();
+    let runner_up = rules::choose(&others, &wishes);
+    let changes = others_wishes(&candidates, taken, question);
+    Ok(Advice {
+        trace: question.name.clone(),
+        peak_live_bytes: trace.map(|trace| trace.peak_live_bytes),
+        operations: trace.map(|trace| trace.events),
+        resizes: question.resizes,
+        aligned: question.aligned,
+        limits: question.limits.iter().map(|limit| limit.into()).collect(),
+        margin_per_cent,
+        wishes,
+        taken,
+        runner_up,
+        changes,
+        candidates,
+    })
+}
+
+fn of_candidate(
+    analysis: &Analysis,
+    subject: &'static Subject,
+    program: &Program<'_>,
+    question: &Question<'_>,
+    board: &Board,
+) -> Candidate {
+    let bound = |bytes: u64| {
+        let mut operations = vec![Operation::Allocate, Operation::Deallocate];
+        if question.aligned > 0 {
+            operations.push(Operation::AllocateAligned);
+        }
+        let bounds = operations.into_iter().map(|operation| bound_in(analysis, subject, operation, bytes as usize));
+        bounds.collect::<Option<Vec<u64>>>().and_then(|bounds| bounds.into_iter().max())
+    };
+    // Without a bound it is never recommended, and its operations may take long.
+    let is_bounded = bound(1 << 20).is_some();
+    let trace = program.trace.filter(|_| is_bounded);
+    let size = of_subject(analysis, subject, &Program { trace, is_attacked: is_bounded, ..*program }, board);
+    let Question { wishes, margin_per_cent, .. } = question;
+    let mut candidate = Candidate { size, is_shared: SHARED.contains(&subject.name), ..Candidate::default() };
+    let needed = rules::needed_bytes(&candidate, wishes, *margin_per_cent);
+    candidate.region_bytes = needed.map(|needed| wishes.heap_bytes.unwrap_or(needed).max(needed));
+    let shares = if candidate.is_shared { wishes.threads.unwrap_or(1) } else { 1 };
+    // Loops are bounded in the largest region that may be chosen.
+    let largest = [candidate.region_bytes, candidate.size.guaranteed_bytes, candidate.size.measured_bytes];
+    candidate.time_bound = bound(largest.into_iter().flatten().max().unwrap_or(1 << 20));
+    if let Some((trace, region)) = trace.zip(candidate.region_bytes) {
+        let task = trace.task(subject, (region / shares) as usize, board);
+        candidate.refused = match space::measure(&task, false).outcome {
+            Outcome::Completed => Some(0),
+            Outcome::Failures { failed, .. } => Some(failed),
+            _ => None,
+        };
+    }
+    candidate
+}
+
+/// What would be recommended with each wish dropped, or made stricter than what is taken allows; only where it differs.
+fn others_wishes(candidates: &[Candidate], taken: Option<usize>, question: &Question<'_>) -> Vec<Change> {
+    let Question { wishes, margin_per_cent, .. } = *question;
+    // The recording was replayed in the region of the actual wishes alone.
+    let not_replayed = |candidate: &Candidate| Candidate { refused: None, ..candidate.clone() };
+    let candidates: Vec<Candidate> = candidates.iter().map(not_replayed).collect();
+    let mut others = Vec::new();
+    if question.trace.is_some() {
+        others.push(Wishes { never_refuse: !wishes.never_refuse, ..wishes });
+    }
+    let taken_one = taken.map(|index| &candidates[index]);
+    let time = taken_one.and_then(|candidate| candidate.time_bound);
+    let needed = taken_one.and_then(|candidate| rules::needed_bytes(candidate, &wishes, margin_per_cent));
+    others.extend(wishes.deadline.map(|_| Wishes { deadline: None, ..wishes }));
+    others.extend(wishes.heap_bytes.map(|_| Wishes { heap_bytes: None, ..wishes }));
+    others.extend(wishes.threads.map(|_| Wishes { threads: None, ..wishes }));
+    others.extend(time.map(|time| Wishes { deadline: Some(time - 1), ..wishes }));
+    others.extend(needed.map(|needed| Wishes { heap_bytes: Some(needed - 1), ..wishes }));
+    let change = |wishes: Wishes| {
+        let offers = rules::offers(&candidates, &wishes, margin_per_cent);
+        let taken = rules::choose(&offers, &wishes);
+        let region_bytes = taken.and_then(|taken| rules::needed_bytes(&candidates[taken], &wishes, margin_per_cent));
+        Change { wishes, taken, region_bytes }
+    };
+    others.into_iter().map(change).filter(|change| change.taken != taken).collect()
+}

@@ -1,0 +1,143 @@
+//! Code that creates a heap: in Rust, C and C++.
+
+use crate::result::heap_size::LimitFacts;
+use rtalloc_subjects::{C_MORE_BYTES, one};
+use std::fmt::Write as _;
+
+/// A heap that is to be created.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The allocator's name.
+    pub subject: &'a str,
+    /// Its region in Rust.
+    pub region_bytes: u64,
+    /// Limits from which the region follows; empty if it was measured, or given.
+    pub limits: &'a [LimitFacts],
+    /// Slots, of a heap that threads share.
+    pub slots: u64,
+}
+
+/// The code; each text ends with a line end, and is a complete file without its `main`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// In Rust.
+    pub rust: String,
+    /// In C11.
+    pub c: String,
+    /// In C++17.
+    pub cpp: String,
+}
+
+/// The code that creates a heap; `None` if the allocator is not in the libraries.
+#[must_use]
+pub fn code(wanted: Wanted<'_>) -> Option<Code> {
+    let about = one(wanted.subject).ok()?.about;
+    let Wanted { region_bytes, slots, .. } = wanted;
+    if wanted.subject == "arenas" {
+        return Some(arenas(region_bytes, slots));
+    }
+    if about.rust_type.is_empty() || about.c_type.is_empty() {
+        return None;
+    }
+    let computed = about.region_for.is_some() && !wanted.limits.is_empty();
+    let heap = written(about.rust_type);
+    let rust = if computed {
+        format!(
+            "use rtalloc::RegionAllocator;\nuse rtalloc::adapt::Memory;\nuse rtalloc::limits::Limit;\n\n\
+             type Heap = {heap};\n\n{}const REGION_BYTES: usize = Heap::region_bytes_for(&LIMITS);\n\n{}",
+            limits(wanted.limits),
+            maker("REGION_BYTES")
+        )
+    } else {
+        let maker = maker(&region_bytes.to_string());
+        format!("use rtalloc::RegionAllocator;\nuse rtalloc::adapt::Memory;\n\ntype Heap = {heap};\n\n{maker}")
+    };
+    // The heaps of the C library count statistics.
+    let bytes = region_bytes + C_MORE_BYTES as u64;
+    let name = about.c_type;
+    let c = format!(
+        "#include <rtalloc.h>\n\nstatic unsigned char memory[{bytes}];\nstatic {name} *heap;\n\n\
+         int make_heap(void) {{\n    heap = {name}_init(memory, sizeof memory);\n    return heap != NULL;\n}}\n"
+    );
+    let cpp = format!(
+        "#include <rtalloc.hpp>\n\nstatic rtalloc::static_heap<rtalloc::{}, {bytes}> heap;\n",
+        name.trim_start_matches("rt_")
+    );
+    Some(Code { rust, c, cpp })
+}
+
+fn maker(bytes: &str) -> String {
+    format!(
+        "static MEMORY: Memory<{bytes}> = Memory::new();\n\n/// The heap; `None` at the second call.\npub fn make_heap() -> \
+         Option<Heap> {{\n    Heap::new(MEMORY.take()?, Default::default()).ok()\n}}\n"
+    )
+}
+
+/// The type as written in the table of allocators, with full paths and without a default at its end.
+fn written(rust_type: &str) -> String {
+    let words: Vec<&str> = rust_type.split_whitespace().collect();
+    let path = words.join(" ").replace("$crate", "rtalloc").replace(" ::", "::").replace(":: ", "::");
+    let tight = path.replace(" <", "<").replace("< ", "<").replace(" >", ">").replace(" ,", ",").replace(",>", ">");
+    tight.replace(", rtalloc::mechanism::stats::NoStats>", ">")
+}
+
+fn limits(limits: &[LimitFacts]) -> String {
+    let mut text = format!("const LIMITS: [Limit; {}] = [\n", limits.len());
+    for LimitFacts { objects, live_bytes, smallest_bytes, largest_bytes } in limits {
+        let (kind, amount) = objects.map_or(("live", live_bytes.unwrap_or(0)), |objects| ("between", objects));
+        let _ = writeln!(text, "    Limit::{kind}({amount}, {smallest_bytes}, {largest_bytes}),");
+    }
+    text + "];\n"
+}
+
+fn arenas(bytes: u64, slots: u64) -> Code {
+    Code {
+        rust: format!(
+            "use rtalloc::adapt::Memory;\nuse rtalloc::{{Arenas, ArenasConfig, SharedAllocator}};\n\nstatic MEMORY: \
+             Memory<{bytes}> = Memory::new();\n\n/// The heap, of which each thread claims a slot; `None` at the second \
+             call.\npub fn make_heap() -> Option<Arenas<'static>> {{\n    let config = ArenasConfig {{ slots: {slots}, \
+             ..ArenasConfig::default() }};\n    Arenas::new(MEMORY.take()?, config).ok()\n}}\n"
+        ),
+        c: format!(
+            "#include <rtalloc.h>\n\nstatic unsigned char memory[{bytes}];\nstatic rt_arenas *heap;\n\n/* Each thread \
+             claims a slot of it. */\nint make_heap(void) {{\n    heap = rt_arenas_init(memory, sizeof memory, {slots});\n    \
+             return heap != NULL;\n}}\n"
+        ),
+        cpp: format!(
+            "#include <rtalloc.hpp>\n\nstatic std::byte memory[{bytes}];\n// Each thread claims a slot of it.\nstatic \
+             rtalloc::shared_heap<rtalloc::arenas> heap(memory, {slots});\n"
+        ),
+    }
+}
+
+impl Code {
+    /// All three, each below its language.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let indented = |code: &str| {
+            let line = |line: &str| if line.is_empty() { "\n".into() } else { format!("    {line}\n") };
+            code.lines().map(line).collect::<String>()
+        };
+        format!(
+            "In Rust:\n\n{}\nIn C, on a 64-bit target:\n\n{}\nIn C++, on a 64-bit target:\n\n{}",
+            indented(&self.rust),
+            indented(&self.c),
+            indented(&self.cpp)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_full_paths() {
+        assert_eq!(
+            written(
+                "$crate :: Tlsf < 'static, 5, $crate::mechanism::segregated::RoundUp,\n a::Offset32, rtalloc::mechanism::stats::NoStats, >"
+            ),
+            "rtalloc::Tlsf<'static, 5, rtalloc::mechanism::segregated::RoundUp, a::Offset32>"
+        );
+    }
+}

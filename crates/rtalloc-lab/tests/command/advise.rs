@@ -1,0 +1,121 @@
+//! `rtalloc advise`: the recommendations follow from the wishes, and the code that it prints compiles.
+
+use assert_cmd::Command;
+use rtalloc_lab::present::code::{Code, Wanted, code};
+use rtalloc_lab::result::heap_size::LimitFacts;
+use rtalloc_lab::rules::RULES;
+use rtalloc_subjects::region_allocators;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+const TELEMETRY: [&str; 6] = ["--limit", "64x200", "--limit", "8x1500", "--limit", "1x4096"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The exit status, and what is written.
+fn advise(arguments: &[&str]) -> (Option<i32>, Value) {
+    let run = Command::cargo_bin("rtalloc")
+        .expect("the command")
+        .args(["--quiet", "advise", "--json", "-"])
+        .args(arguments)
+        .output()
+        .expect("a run");
+    (run.status.code(), serde_json::from_slice(&run.stdout).expect("JSON"))
+}
+
+fn taken(advice: &Value) -> Option<&Value> {
+    Some(&advice["candidates"][usize::try_from(advice["taken"].as_u64()?).ok()?])
+}
+
+#[test]
+fn limits_and_wishes_decide() {
+    let limits = |more: &[&'static str]| advise(&[&TELEMETRY[..], more].concat());
+    let (status, advice) = limits(&["--heap", "64K"]);
+    let found = taken(&advice).expect("a recommendation");
+    assert_eq!((status, &found["size"]["subject"]), (Some(0), &Value::from("binary-buddy")));
+    assert!(found["size"]["guaranteed_bytes"].as_u64() <= Some(64 << 10) && found["region_bytes"] == 64 << 10);
+    let (status, advice) = limits(&[]);
+    assert_eq!(
+        (status, &taken(&advice).expect("a recommendation")["size"]["subject"]),
+        (Some(0), &Value::from("kingsley"))
+    );
+    assert_eq!(advice["wishes"]["never_refuse"], true, "there is no recording");
+    let (status, advice) = limits(&["--heap", "64K", "--deadline", "100"]);
+    assert_eq!((status, taken(&advice)), (Some(1), None), "a contradiction");
+    let others = advice["changes"].as_array().expect("a list");
+    assert_eq!(others.iter().filter(|change| change["taken"].is_u64()).count(), 2, "either wish alone: {others:?}");
+}
+
+#[test]
+fn a_recording_is_served() {
+    let trace = root().join("traces/espeak-speech.rtrace");
+    let (status, advice) = advise(&[trace.to_str().expect("UTF-8")]);
+    assert_eq!(status, Some(0));
+    let found = taken(&advice).expect("a recommendation");
+    assert_eq!((&found["size"]["subject"], &found["refused"]), (&Value::from("tlsf"), &Value::from(0)));
+    let bytes = |of: &Value| of.as_u64().expect("bytes");
+    assert!(bytes(&found["region_bytes"]) >= bytes(&found["size"]["measured_bytes"]) * 6 / 5);
+    assert!(bytes(&found["size"]["measured_bytes"]) >= bytes(&advice["peak_live_bytes"]));
+}
+
+#[test]
+fn the_help_has_every_rule() {
+    let run = Command::cargo_bin("rtalloc").expect("the command").args(["advise", "--help"]).output().expect("a run");
+    let help = String::from_utf8(run.stdout).expect("UTF-8");
+    for stated in RULES {
+        let name = serde_json::to_value(stated.rule).expect("a name");
+        assert!(help.contains(&format!("\n  {:<10}  ", name.as_str().expect("text"))), "{name}");
+    }
+}
+
+/// The code of every allocator, from limits and without.
+fn codes() -> Vec<Code> {
+    let limits = [
+        LimitFacts { objects: Some(3), live_bytes: None, smallest_bytes: 1, largest_bytes: 100 },
+        LimitFacts { objects: None, live_bytes: Some(900), smallest_bytes: 16, largest_bytes: 300 },
+    ];
+    let mut codes = Vec::new();
+    for name in region_allocators().iter().map(|subject| subject.name).chain(["arenas"]) {
+        for limits in [&limits[..], &[]] {
+            codes.extend(code(Wanted { subject: name, region_bytes: 1 << 20, limits, slots: 2 }));
+        }
+    }
+    codes
+}
+
+fn compiles(compiler: &mut std::process::Command) {
+    let run = compiler.output().expect("a compiler");
+    assert!(run.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn the_code_of_every_allocator_compiles() {
+    let codes = codes();
+    assert!(codes.len() > 40, "{}", codes.len());
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut rust, mut cpp) = (String::from("#![no_std]\n"), String::from("#include <rtalloc.hpp>\n"));
+    let include = root().join("crates/rtalloc-capi/include");
+    for (number, code) in codes.iter().enumerate() {
+        let _ = writeln!(rust, "pub mod n{number} {{\n{}}}", code.rust);
+        let _ = writeln!(cpp, "namespace n{number} {{\n{}}}", code.cpp.replace("#include <rtalloc.hpp>\n", ""));
+        let file = folder.path().join(format!("{number}.c"));
+        std::fs::write(&file, &code.c).expect("a file");
+        compiles(std::process::Command::new("cc").args(["-std=c11", "-fsyntax-only", "-I"]).arg(&include).arg(file));
+    }
+    let file = folder.path().join("all.cpp");
+    std::fs::write(&file, cpp).expect("a file");
+    compiles(std::process::Command::new("c++").args(["-std=c++17", "-fsyntax-only", "-I"]).arg(&include).arg(file));
+    let library = root().join("crates/rtalloc").canonicalize().expect("the library");
+    let manifest = format!(
+        "[package]\nname = \"all\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\npath = \"all.rs\"\n[dependencies]\nrtalloc = {{ \
+         path = {library:?} }}\n[workspace]\n"
+    );
+    std::fs::write(folder.path().join("Cargo.toml"), manifest).expect("a file");
+    std::fs::write(folder.path().join("all.rs"), rust).expect("a file");
+    let mut check = std::process::Command::new(env!("CARGO"));
+    let target = folder.path().join("target");
+    compiles(check.args(["check", "--quiet", "--offline"]).current_dir(folder.path()).env("CARGO_TARGET_DIR", target));
+}
