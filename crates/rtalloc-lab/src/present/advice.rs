@@ -333,7 +333,7 @@ pub fn figure(advice: &Advice) -> Result<Option<String>, PlotError> {
             let time = bound as f64;
             offers.push(rules::Offer { index: place, name: subject.name, is_ours: true, time, heap: kib(bytes) });
         }
-        beside.push(one.size.guaranteed_bytes.and(one.size.measured_bytes).map(kib));
+        beside.push(one.size.measured_bytes.map(kib));
         standings.push(Standing {
             worst: Some(Worst { instructions: bound, operation: "", trace: String::new() }),
             heap: Some(HeapNeed { ratio: kib(bytes), trace: String::new() }),
@@ -348,7 +348,7 @@ pub fn figure(advice: &Advice) -> Result<Option<String>, PlotError> {
             front: &front,
             take,
             worst: "static bound in instructions",
-            heap: "region in KiB: guaranteed, and left of it measured; without a line to another point: measured",
+            heap: "region in KiB; large marker: guaranteed, small marker: measured with the recording",
             beside: &beside,
             unknown: None,
             description: "Static bound against guaranteed and measured regions",

@@ -31,7 +31,8 @@ pub struct Field<'a> {
     pub worst: &'a str,
     /// What a heap is measured in.
     pub heap: &'a str,
-    /// A second heap of each allocator; empty if there is none.
+    /// A second heap of each allocator, with a small marker; empty if there is none. Where both are the same, there is
+    /// the small marker alone.
     pub beside: &'a [Option<f64>],
     /// The label of the band for allocators with unknown instruction counts; `None` if they are not drawn.
     pub unknown: Option<&'a str>,
@@ -97,7 +98,9 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
                 canvas.edge(second, *at, 1, Ink::Allocator(*index))?;
                 canvas.marker(second, 3, styles[*index].marker, true, Ink::Allocator(*index))?;
             }
-            canvas.marker(*at, 6, styles[*index].marker, standing.constant_cost(), Ink::Allocator(*index))?;
+            if field.beside.get(*index) != Some(&Some(*ratio)) {
+                canvas.marker(*at, 6, styles[*index].marker, standing.constant_cost(), Ink::Allocator(*index))?;
+            }
             if field.take == Some(*index) {
                 canvas.ring(*at, 13, Ink::Chosen)?;
             }
