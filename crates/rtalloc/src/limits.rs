@@ -121,12 +121,15 @@ impl Limit {
     }
 
     /// The most bytes in blocks of live objects, where a block is the request and `header_bytes`, rounded up to
-    /// `granule_bytes`.
+    /// `granule_bytes`, at least 1.
     #[must_use]
     pub const fn most_block_bytes(&self, granule_bytes: usize, header_bytes: usize) -> usize {
         let objects = self.most_objects(1, usize::MAX);
-        let added_bytes = header_bytes.saturating_add(granule_bytes - 1);
-        let largest_bytes = self.largest_bytes.saturating_add(added_bytes) / granule_bytes * granule_bytes;
+        let added_bytes = header_bytes.saturating_add(granule_bytes.saturating_sub(1));
+        let Some(granules) = self.largest_bytes.saturating_add(added_bytes).checked_div(granule_bytes) else {
+            return usize::MAX;
+        };
+        let largest_bytes = granules * granule_bytes;
         let by_objects = objects.saturating_mul(largest_bytes);
         // Each of the most objects that the live bytes allow has at most this many more bytes.
         let by_bytes = self.live_bytes.saturating_add(objects.saturating_mul(added_bytes));
@@ -160,7 +163,7 @@ impl Limit {
         if from > to || from > self.largest_bytes {
             return 0;
         }
-        let within_bytes = self.live_bytes / from;
+        let Some(within_bytes) = self.live_bytes.checked_div(from) else { return self.objects };
         if within_bytes < self.objects { within_bytes } else { self.objects }
     }
 }

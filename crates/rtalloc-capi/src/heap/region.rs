@@ -249,7 +249,7 @@ pub(crate) unsafe fn region_bytes_for(
             _ => return usize::MAX,
         };
     }
-    region_bytes_for(&converted[..count])
+    region_bytes_for(converted.get(..count).unwrap_or_default())
 }
 
 #[cfg(test)]

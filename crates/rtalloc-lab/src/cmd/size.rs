@@ -4,15 +4,15 @@ use super::arguments::{MOST_BYTES, limit, parse_size, per_cent, refuse_streams};
 use super::destination::{Files, Output, is_stdout, print};
 use super::progress::Bar;
 use super::{note, note_incomplete};
-use crate::experiment::heap_size::{program, sizes, worlds};
+use crate::experiment::heap_size::{attack, program, sizes, unit_of, worlds};
 use crate::present;
 use crate::present::table::Look;
 use crate::result::document::{self, Schema};
-use crate::result::heap_size::ExactCell;
+use crate::result::heap_size::{Attack, ExactCell, Witness};
 use anyhow::Context as _;
 use rtalloc::limits::Limit;
-use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject, region_allocators};
-use std::path::PathBuf;
+use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject, Unit, region_allocators};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Computes how large a heap must be so that no request is ever refused.
@@ -32,9 +32,13 @@ use std::process::ExitCode;
 /// live units and requests of 1 to n units is ever refused, and compares it with what the allocator
 /// guarantees; a unit is its smallest block. The first table is what the best possible allocator
 /// that moves nothing would need: the value of a game between program and allocator.
+///
+/// With --attack, plays programs that read addresses in a world of any size: nine named adversaries, and
+/// those found by a beam search and by evolution against the allocator's own code. This prints what the
+/// worst of them makes necessary beside what is guaranteed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
-#[command(group(clap::ArgGroup::new("program").args(["limit", "live", "from", "heap", "exact"]).required(true)))]
+#[command(group(clap::ArgGroup::new("program").args(["limit", "live", "from", "heap", "exact", "attack"]).required(true)))]
 pub struct Arguments {
     /// At most COUNT live objects of up to SIZE bytes; of exactly SIZE bytes: COUNTx=SIZE; of a range: COUNTxMIN-MAX.
     /// May be given several times.
@@ -46,7 +50,7 @@ pub struct Arguments {
     live: Option<u64>,
 
     /// The largest request in bytes, for --live and --heap.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["limit", "from", "exact"])]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["limit", "from", "exact", "attack"])]
     largest: Option<u64>,
 
     /// The smallest request in bytes, for --live and --heap; 1 by default. A request of one byte takes a whole unit, so
@@ -70,6 +74,14 @@ pub struct Arguments {
     #[arg(long, value_name = "M,n", value_parser = world)]
     exact: Option<(usize, usize)>,
 
+    /// Searches for programs with at most M live units and requests of 1 to n that make an allocator need the most memory.
+    #[arg(long, value_name = "M,n", value_parser = large_world)]
+    attack: Option<(usize, usize)>,
+
+    /// With --attack: programs that evolution tries for each allocator, after the beam search.
+    #[arg(long, value_name = "N", default_value_t = 50_000, requires = "attack")]
+    programs: usize,
+
     /// Allocators, separated by commas: names, families or groups. By default the region allocators of the library.
     /// With --exact, `any` is the best possible one, included by default.
     #[arg(long, value_name = "ALLOCATORS", value_delimiter = ',')]
@@ -79,9 +91,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "exact")]
     states: usize,
 
-    /// With --exact: writes a shortest program that the next smaller heap refuses, for the largest M and n that were
-    /// decided, as a trace to FILE.
-    #[arg(long, value_name = "FILE", requires = "exact")]
+    /// Writes a program that a heap refuses as a trace to FILE. With --exact, a shortest one for the largest M and n that
+    /// were decided; with --attack, the worst that was found.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["limit", "live", "from", "heap"])]
     witness: Option<PathBuf>,
 
     /// Writes everything as JSON to FILE, or to standard output in place of the tables for `-`.
@@ -97,18 +109,35 @@ Examples:
   rtalloc size --heap 64K --largest 1500 --smallest 64
   rtalloc size --exact 8,4 --on tlsf,half-fit
   rtalloc size --exact 7,4 --on half-fit --witness teeth.rtrace
+  rtalloc size --attack 1024,16 --on kingsley,binary-buddy,tlsf
 
 The exit status is 0, and 1 when an argument is invalid or a guarantee is refuted.";
 
-/// Parses `M,n`.
-fn world(text: &str) -> Result<(usize, usize), String> {
+fn pair(text: &str) -> Result<(usize, usize), String> {
     let wrong = || format!("{text:?} is not a world; write the most live units and the largest request: 8,4");
     let (m, n) = text.split_once(',').ok_or_else(wrong)?;
-    let (m, n) = (m.trim().parse().map_err(|_| wrong())?, n.trim().parse().map_err(|_| wrong())?);
-    match (m, n) {
+    Ok((m.trim().parse().map_err(|_| wrong())?, n.trim().parse().map_err(|_| wrong())?))
+}
+
+/// Parses `M,n`.
+fn world(text: &str) -> Result<(usize, usize), String> {
+    match pair(text)? {
         (_, 0 | 1) => Err("n must be at least 2: objects of one unit leave no useless gaps".into()),
         (m, n) if m < n => Err(format!("M must be at least n, which is {n}")),
         (m, _) if m > worlds::MOST_UNITS => Err(format!("M must be at most {}", worlds::MOST_UNITS)),
+        world => Ok(world),
+    }
+}
+
+/// Parses the `M,n` of a search.
+fn large_world(text: &str) -> Result<(usize, usize), String> {
+    const MOST: (usize, usize) = (1 << 14, 1 << 8);
+    let (m, n) = pair(text)?;
+    match (m, n) {
+        (_, n) if n < 4 || n > MOST.1 || !n.is_power_of_two() => {
+            Err(format!("n must be a power of two from 4 to {}", MOST.1))
+        }
+        (m, n) if m < 2 * n || m > MOST.0 => Err(format!("M must be from 2 n to {}", MOST.0)),
         world => Ok(world),
     }
 }
@@ -136,6 +165,9 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     if let Some(world) = arguments.exact {
         return exact(arguments, &subjects, has_any || arguments.on.is_empty(), world);
+    }
+    if let Some(world) = arguments.attack {
+        return attack(arguments, &subjects, world);
     }
     if arguments.largest.is_some() && arguments.smallest.is_none() {
         note("rtalloc: --smallest is not given: requests of one byte are assumed, each of which takes a whole unit\n");
@@ -217,14 +249,8 @@ fn exact(
     has_any: bool,
     (m, n): (usize, usize),
 ) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(!arguments.witness.as_deref().is_some_and(is_stdout), "--witness needs the name of a file");
-    anyhow::ensure!(
-        arguments.witness.is_none() || subjects.len() == 1,
-        "--witness is a program against one allocator; name it with --on"
-    );
     let mut files = Files::new();
-    // Checked before the search: the trace replaces the file at the end.
-    files.file("--witness", arguments.witness.as_deref())?;
+    witness_of(arguments, subjects, &mut files)?;
     let json = files.output("--json", arguments.json.as_deref())?;
     let bar = Bar::new();
     let exact = worlds::measure(subjects, has_any, m, n, arguments.states, &mut |progress| bar.show(progress))?;
@@ -235,11 +261,54 @@ fn exact(
         let cell = refuted
             .max_by_key(|cell| (cell.block_bytes, cell.m))
             .context("--witness: no heap was refuted; choose a larger world, or more --states")?;
-        let heap = program::write(row, cell, path)?;
-        note(&format!("refused by: rtalloc run {} --on {} --heap {heap}\n", path.display(), row.subject));
+        let witness = cell.witness.as_ref().context("a witness")?;
+        let unit = Unit { bytes: row.unit_bytes, header_bytes: row.header_bytes };
+        write_witness(&row.subject, unit, (cell.m, cell.n), witness, path)?;
     }
     finish(json, Schema::SIZE_EXACT, &exact, &|| present::heap_size::exact(&exact, Look::of_stdout()))?;
     let is_refuted = |cell: &ExactCell| cell.guaranteed_bytes.is_some_and(|bytes| bytes < cell.block_bytes as u64);
     let refuted = exact.rows.iter().flat_map(|row| &row.cells).any(is_refuted);
     Ok(if refuted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn attack(arguments: &Arguments, subjects: &[&'static Subject], world: (usize, usize)) -> anyhow::Result<ExitCode> {
+    let mut files = Files::new();
+    witness_of(arguments, subjects, &mut files)?;
+    let json = files.output("--json", arguments.json.as_deref())?;
+    let bar = Bar::new();
+    let attacks = attack::measure(subjects, world, arguments.programs, &mut |progress| bar.show(progress))?;
+    bar.clear();
+    if let Some(path) = &arguments.witness {
+        let found = attacks.rows.first().and_then(|row| Some((row, row.found.as_ref()?)));
+        let (row, found) = found.context("--witness: no program was found")?;
+        let unit = unit_of(subjects[0]).map_err(anyhow::Error::msg)?;
+        write_witness(&row.subject, unit, world, &found.witness, path)?;
+    }
+    finish(json, Schema::SIZE_ATTACK, &attacks, &|| present::heap_size::attacks(&attacks, Look::of_stdout()))?;
+    let is_refuted = |row: &Attack| row.guaranteed_bytes.zip(row.worst()).is_some_and(|(bytes, worst)| bytes < worst);
+    Ok(if attacks.rows.iter().any(is_refuted) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Checks the arguments of a witness before the search: the trace replaces the file at the end.
+fn witness_of(arguments: &Arguments, subjects: &[&'static Subject], files: &mut Files) -> anyhow::Result<()> {
+    anyhow::ensure!(!arguments.witness.as_deref().is_some_and(is_stdout), "--witness needs the name of a file");
+    anyhow::ensure!(
+        arguments.witness.is_none() || subjects.len() == 1,
+        "--witness is a program against one allocator; name it with --on"
+    );
+    files.file("--witness", arguments.witness.as_deref())?;
+    Ok(())
+}
+
+fn write_witness(
+    subject: &str,
+    unit: Unit,
+    world: (usize, usize),
+    witness: &Witness,
+    path: &Path,
+) -> anyhow::Result<()> {
+    program::write(subject, unit, world, witness, path)?;
+    let heap = witness.region_bytes;
+    note(&format!("refused by: rtalloc run {} --on {subject} --heap {heap}\n", path.display()));
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! What every allocator offers a program, and which one the [rules](crate::rules) select.
 
-use super::heap_size::sizes::{Program, Recording, each_in_a_process, of_subject};
+use super::heap_size::sizes::{LIMIT, Program, Recording, each_in_a_process, of_subject};
 use crate::analysis::Analysis;
 use crate::catalogue::bound_in;
 use crate::observe::Operation;
@@ -53,7 +53,7 @@ pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -
     }
     let mut candidates: Vec<Candidate> = Vec::new();
     let work = |subject: &'static Subject, board: &Board| of_candidate(&analysis, subject, &program, question, board);
-    each_in_a_process(&subjects, &work, progress, |subject, candidate| {
+    each_in_a_process(&subjects, LIMIT, &work, progress, |subject, candidate| {
         candidates.push(candidate.unwrap_or_else(|death| Candidate {
             size: Size { subject: subject.name.into(), trouble: Some(death.to_string()), ..Size::default() },
             ..Candidate::default()

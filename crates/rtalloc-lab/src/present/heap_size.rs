@@ -1,10 +1,10 @@
 //! Heap sizes for the terminal: the exact smallest heaps of small worlds, and the heaps of a program within limits.
 
 use super::code::{Wanted, code};
-use super::table::{Look, lines};
+use super::table::{Look, lines, table};
 use super::verdict::wrapped;
 use crate::number;
-use crate::result::heap_size::{ANY, Exact, ExactCell, ExactRow, LimitFacts, MayBeLive, Size, Sizes};
+use crate::result::heap_size::{ANY, Attack, Attacks, Exact, ExactCell, ExactRow, LimitFacts, MayBeLive, Size, Sizes};
 use comfy_table::{Cell, CellAlignment};
 use std::fmt::Write as _;
 
@@ -88,6 +88,56 @@ fn held(row: &ExactRow, guarantee: &str) -> String {
             "guaranteed: {guarantee}; {least:.2} to {most:.2} times the exact heap in all {worlds} decided worlds"
         ),
     }
+}
+
+/// What the worst programs make every allocator need.
+#[must_use]
+pub fn attacks(attacks: &Attacks, look: Look) -> String {
+    let Attacks { m, n, programs, .. } = attacks;
+    let heading = format!(
+        "The smallest heap that the worst programs leave, with at most M = {} live units and requests of 1 to {n}, divided by \
+         M; a unit is the smallest block, its header included.",
+        number::grouped(*m as u64)
+    );
+    let mut text = wrapped(&heading, look.columns, 0);
+    text.push('\n');
+    let (known, others): (Vec<&Attack>, Vec<&Attack>) = attacks.rows.iter().partition(|row| row.trouble.is_none());
+    let row = |row: &&Attack| {
+        let ratio = |bytes: Option<u64>| {
+            bytes.map_or_else(
+                || "-".into(),
+                |bytes| format!("{:.2}", bytes as f64 / (row.unit_bytes * *m as u64) as f64),
+            )
+        };
+        let gap = row.guaranteed_bytes.zip(row.worst());
+        vec![
+            row.subject.clone(),
+            row.named.as_ref().map_or_else(|| "-".into(), |named| named.adversary.clone()),
+            ratio(row.named.as_ref().map(|named| named.block_bytes)),
+            ratio(row.found.as_ref().map(|found| found.block_bytes)),
+            ratio(row.guaranteed_bytes),
+            gap.map_or_else(|| "-".into(), |(guaranteed, worst)| format!("{:.2}", guaranteed as f64 / worst as f64)),
+        ]
+    };
+    let headings = ["\nallocator", "\nadversary", "named\n/ M", "found\n/ M", "guaranteed\n/ M", "guaranteed\n/ worst"];
+    text.push_str(&table(&headings, 2, known.iter().map(row), look));
+    let mut notes = vec![format!(
+        "named: the worst of nine adversaries. found: the worst of a beam search and of {} programs of an evolution, against \
+         the allocator's own code; the same on every machine. guaranteed: docs/guarantees/.",
+        number::grouped(*programs as u64)
+    )];
+    let left_out: Vec<String> = others
+        .iter()
+        .map(|row| format!("{}: {}", row.subject, row.trouble.as_deref().unwrap_or("no figures")))
+        .collect();
+    if !left_out.is_empty() {
+        notes.push(format!("Left out: {}.", left_out.join("; ")));
+    }
+    for note in notes {
+        text.push_str(&wrapped(&note, look.columns, 0));
+        text.push('\n');
+    }
+    text
 }
 
 /// The heaps of a program within limits: a row for each allocator, and the lines to paste.

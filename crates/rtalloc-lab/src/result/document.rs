@@ -45,6 +45,8 @@ schemas! {
     SIZE_OF_HEAP = ("rtalloc-size-of-heap", 1);
     /// `rtalloc size --exact`.
     SIZE_EXACT = ("rtalloc-size-exact", 1);
+    /// `rtalloc size --attack`.
+    SIZE_ATTACK = ("rtalloc-size-attack", 1);
     /// `rtalloc advise`.
     ADVISE = ("rtalloc-advise", 1);
     /// `rtalloc interleave`.

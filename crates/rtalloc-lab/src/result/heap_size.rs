@@ -208,6 +208,63 @@ pub struct Witness {
     pub steps: Vec<Step>,
 }
 
+/// The worst programs that are known, in a world of any size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Attacks {
+    /// Most live units.
+    pub m: usize,
+    /// Largest request, in units.
+    pub n: usize,
+    /// Programs that the search tried for each allocator, in addition to a beam.
+    pub programs: usize,
+    /// One row per allocator.
+    pub rows: Vec<Attack>,
+}
+
+/// What makes an allocator need the most memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Attack {
+    /// Name.
+    pub subject: String,
+    /// Bytes of a unit.
+    pub unit_bytes: u64,
+    /// The worst named adversary.
+    pub named: Option<Named>,
+    /// The worst program that was found.
+    pub found: Option<Found>,
+    /// Bytes for blocks that are guaranteed to suffice.
+    pub guaranteed_bytes: Option<u64>,
+    /// Why there are no figures.
+    pub trouble: Option<String>,
+}
+
+impl Attack {
+    /// Bytes for blocks that the worst of all makes necessary.
+    #[must_use]
+    pub fn worst(&self) -> Option<u64> {
+        let named = self.named.as_ref().map(|named| named.block_bytes);
+        named.max(self.found.as_ref().map(|found| found.block_bytes))
+    }
+}
+
+/// A named adversary, and what it makes necessary.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Named {
+    /// Bytes for blocks of the smallest heap that it leaves.
+    pub block_bytes: u64,
+    /// Its name.
+    pub adversary: String,
+}
+
+/// A program that a search found, and what it makes necessary.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Found {
+    /// Bytes for blocks of the smallest heap that it leaves.
+    pub block_bytes: u64,
+    /// The program, in a heap that refuses its last request.
+    pub witness: Witness,
+}
+
 /// Heap sizes for a program within limits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sizes {

@@ -131,7 +131,7 @@ impl<W: Width, T: StatsPolicy, P: Placement, const UNIT: usize, const MOST: usiz
             return usize::MAX;
         }
         let span_bytes = aligned_bytes + block_bytes - UNIT;
-        let last = if span_bytes > MOST { MOST.ilog2() } else { span_bytes.ilog2() };
+        let Some(last) = (if span_bytes > MOST { MOST } else { span_bytes }).checked_ilog2() else { return usize::MAX };
         let room_bytes = Buddies::<Binary<UNIT, MOST>, P, W>::room_bytes(span_bytes, Class::new(last as usize));
         if Self::CONTROL_BYTES + room_bytes > W::MAX { usize::MAX } else { Self::CONTROL_BYTES + room_bytes }
     }

@@ -1,5 +1,6 @@
 //! A game between an adversary and an allocator: requests in units, frees, and the addresses of all objects.
 
+use crate::result::heap_size::Step;
 use rtalloc_subjects::{Heap, Region, Subject, Unit};
 
 /// Bytes of the heap that is examined, and number of blocks allocated in it per size.
@@ -78,6 +79,10 @@ pub struct Game<'h, 'r> {
     live_units: usize,
     objects: Vec<Option<Object>>,
     vacant: Vec<usize>,
+    /// The moves so far, the refused request included, if they are logged.
+    pub log: Option<Vec<Step>>,
+    /// The number of each object in the order of requests.
+    numbers: Vec<usize>,
     /// Requests served so far.
     pub served: u64,
     /// The highest end of a block so far, in bytes from the first address available to blocks.
@@ -89,7 +94,14 @@ impl<'h, 'r> Game<'h, 'r> {
     #[must_use]
     pub fn new(heap: &'h Heap<'r>, unit: Unit, most_units: usize) -> Self {
         let (objects, vacant) = (Vec::new(), Vec::new());
-        Self { heap, unit, most_units, live_units: 0, objects, vacant, served: 0, highest_bytes: 0 }
+        let (log, numbers) = (None, Vec::new());
+        Self { heap, unit, most_units, live_units: 0, objects, vacant, log, numbers, served: 0, highest_bytes: 0 }
+    }
+
+    /// A game whose moves are logged.
+    #[must_use]
+    pub fn logged(heap: &'h Heap<'r>, unit: Unit, most_units: usize) -> Self {
+        Self { log: Some(Vec::new()), ..Self::new(heap, unit, most_units) }
     }
 
     /// Units that may still be requested.
@@ -106,6 +118,9 @@ impl<'h, 'r> Game<'h, 'r> {
     pub fn take(&mut self, units: usize) -> Result<Id, Over> {
         if units > self.left() {
             return Err(Over::Spent);
+        }
+        if let Some(log) = &mut self.log {
+            log.push(Step::Take(units));
         }
         let entries = &self.heap.entries;
         let bytes = self.unit.request_bytes(units);
@@ -125,6 +140,10 @@ impl<'h, 'r> Game<'h, 'r> {
                 Id(self.objects.len() - 1)
             }
         };
+        if self.log.is_some() {
+            self.numbers.resize(self.objects.len(), 0);
+            self.numbers[id.0] = self.served as usize;
+        }
         self.live_units += units;
         self.served += 1;
         self.highest_bytes = self.highest_bytes.max(self.end(id));
@@ -146,6 +165,9 @@ impl<'h, 'r> Game<'h, 'r> {
     /// Frees a live object.
     pub fn give(&mut self, id: Id) {
         let Some(object) = self.objects[id.0].take() else { return };
+        if let Some(log) = &mut self.log {
+            log.push(Step::Give(self.numbers[id.0]));
+        }
         let entries = &self.heap.entries;
         let bytes = self.unit.request_bytes(object.units);
         // SAFETY: the block is live, and was requested with this size and alignment.

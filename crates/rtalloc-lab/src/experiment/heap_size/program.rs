@@ -1,30 +1,25 @@
 //! Programs that a heap refuses, as traces.
 
-use crate::result::heap_size::{ExactCell, ExactRow, Step};
+use crate::result::heap_size::{Step, Witness};
 use crate::trace::{Event, Meta, Op, Origin, TickUnit, Writer};
-use anyhow::Context as _;
 use rtalloc_subjects::Unit;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Writes the witness of a world as a trace; returns the bytes of the region in which its last request is refused.
+/// Writes the witness of a world, of at most m live units and requests of at most n, as a trace. Its last request is
+/// refused in the witness's region.
 ///
 /// # Errors
 ///
-/// There is no witness, or the file cannot be written.
-pub fn write(row: &ExactRow, cell: &ExactCell, path: &Path) -> anyhow::Result<usize> {
-    let witness = cell.witness.as_ref().context("this world has no witness")?;
-    let unit = Unit { bytes: row.unit_bytes, header_bytes: row.header_bytes };
+/// The file cannot be written.
+pub fn write(subject: &str, unit: Unit, (m, n): (usize, usize), witness: &Witness, path: &Path) -> anyhow::Result<()> {
     let units = witness.block_bytes / unit.bytes;
-    let parameters = [("allocator", row.subject.clone()), ("M", cell.m.to_string()), ("n", cell.n.to_string())];
+    let parameters = [("allocator", subject.to_string()), ("M", m.to_string()), ("n", n.to_string())];
     let meta = Meta {
-        name: format!("{}-witness", row.subject),
-        about: format!(
-            "a shortest program within M = {} and n = {} that a {units}-unit heap of {} refuses",
-            cell.m, cell.n, row.subject
-        ),
+        name: format!("{subject}-witness"),
+        about: format!("a program within M = {m} and n = {n} that a {units}-unit heap of {subject} refuses"),
         origin: Origin::Model {
-            model: "size --exact".into(),
+            model: "size".into(),
             seed: 0,
             random: "none".into(),
             parameters: BTreeMap::from(parameters.map(|(name, value)| (name.into(), value))),
@@ -38,7 +33,7 @@ pub fn write(row: &ExactRow, cell: &ExactCell, path: &Path) -> anyhow::Result<us
         writer.push(&Event { tick: tick as u64, thread: 0, op })?;
     }
     writer.finish()?;
-    Ok(witness.region_bytes)
+    Ok(())
 }
 
 /// The operations of a program. The slot freed last is the first to be reused.

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Limit of the processor time of an allocator.
-const LIMIT: Duration = Duration::from_secs(600);
+pub const LIMIT: Duration = Duration::from_secs(600);
 
 /// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. `is_natural` says
 /// that no request has a larger alignment than every block; otherwise the limits count alignments as sizes. The calling
@@ -42,6 +42,7 @@ pub fn measure(
     let mut rows: Vec<Size> = Vec::new();
     each_in_a_process(
         subjects,
+        LIMIT,
         &|subject, board| of_subject(&analysis, subject, &program, board),
         progress,
         |subject, row| {
@@ -57,7 +58,7 @@ pub fn measure(
     Ok(Sizes { limits: limits.iter().map(|limit| limit.into()).collect(), rows })
 }
 
-/// Performs `work` for every allocator, each in a process of its own, and passes the results to `done` as they come. The
+/// Performs `work` for every allocator, each in a process of its own with a limit of processor time, and passes the results to `done` as they come. The
 /// calling process should be single-threaded: it forks.
 ///
 /// # Errors
@@ -65,12 +66,13 @@ pub fn measure(
 /// If the system cannot create a process.
 pub fn each_in_a_process<T: Serialize + DeserializeOwned>(
     subjects: &[&'static Subject],
+    limit: Duration,
     work: &dyn Fn(&'static Subject, &Board) -> T,
     progress: &mut dyn FnMut(Progress<'_>),
     mut take: impl FnMut(&'static Subject, Result<T, Death>),
 ) -> anyhow::Result<()> {
     let spawn = |subject: &'static Subject| move || Child::spawn(|board| work(subject, board));
-    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
+    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit }).collect();
     let (mut done, total) = (0, subjects.len() as u64);
     progress(Progress { done, total, last: "" });
     let width = std::thread::available_parallelism().map_or(1, usize::from);
@@ -193,7 +195,7 @@ pub fn may_be_live_in(
 ) -> anyhow::Result<MayBeLive> {
     let mut rows: Vec<LiveRow> = Vec::new();
     let work = |subject: &'static Subject, _: &Board| may_be_live(subject, heap_bytes, smallest, largest);
-    each_in_a_process(subjects, &work, progress, |subject, live| {
+    each_in_a_process(subjects, LIMIT, &work, progress, |subject, live| {
         let live_bytes = live.unwrap_or(None).map(|bytes| bytes as u64);
         let theorem = subject.about.guarantee.map(|guarantee| guarantee.theorem().into());
         rows.push(LiveRow { subject: subject.name.into(), live_bytes, theorem });

@@ -31,7 +31,7 @@ pub fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize
 }
 
 /// Frees as much as possible such that no gap is larger than `gap` units.
-pub(super) fn thin(game: &mut Game<'_, '_>, gap: usize) {
+pub fn thin(game: &mut Game<'_, '_>, gap: usize) {
     let placed = game.placed();
     let kept = lightest(game, &placed, game.bytes(gap));
     game.give_all(placed, |placed| kept.contains(&placed.id));
@@ -88,7 +88,7 @@ pub(super) fn buddies(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
 }
 
 /// Frees all but the smallest object of each group.
-pub(super) fn one_of_each(game: &mut Game<'_, '_>, group: impl Fn(i64) -> i64) {
+pub fn one_of_each(game: &mut Game<'_, '_>, group: impl Fn(i64) -> i64) {
     let placed = game.placed();
     let mut least: BTreeMap<i64, Placed> = BTreeMap::new();
     for object in &placed {

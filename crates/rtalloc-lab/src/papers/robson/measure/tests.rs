@@ -117,7 +117,9 @@ fn teeth_lead_half_fit_beyond_the_formula_that_was_printed_once() {
 fn teeth_lead_half_fit_to_all_but_n_times_m() {
     for (m, n, least) in [(1024, 16, 15.5), (1841, 256, 184.8), (16_384, 256, 248.0)] {
         let need = need(question("half-fit", Adversary::Teeth, m, n));
-        let guaranteed = Guarantee::HalfFit.bytes(0, Unit { bytes: 1, header_bytes: 0 }, m, n).expect("any n") as f64;
+        let guaranteed = Guarantee::HalfFit { is_rounded: false }
+            .bytes(0, Unit { bytes: 1, header_bytes: 0 }, m, n)
+            .expect("any n") as f64;
         assert!(need.ratio() >= least, "M = {m}, n = {n}: {need:?}");
         assert!(units(&need) <= guaranteed + ENDS, "M = {m}, n = {n}: {need:?}");
     }
@@ -235,7 +237,7 @@ fn a_refusal_means_that_no_gap_is_large_enough() {
         let rounded: fn(usize) -> usize = match subject.about.guarantee {
             Some(Guarantee::AnyFit) => |units| units,
             Some(Guarantee::GoodFit(32)) => |units| units + units.div_ceil(32),
-            Some(Guarantee::HalfFit) => usize::next_power_of_two,
+            Some(Guarantee::HalfFit { .. }) => usize::next_power_of_two,
             _ => continue,
         };
         let unit = unit_of(subject).expect("a unit");
