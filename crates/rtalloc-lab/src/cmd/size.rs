@@ -4,7 +4,7 @@ use super::arguments::{MOST_BYTES, limit, parse_size, per_cent, refuse_streams};
 use super::destination::{Files, Output, is_stdout, print};
 use super::progress::Bar;
 use super::{note, note_incomplete};
-use crate::experiment::heap_size::{attack, program, sizes, unit_of, worlds};
+use crate::experiment::heap_size::{attack, limited, program, sizes, unit_of, worlds};
 use crate::present;
 use crate::present::table::Look;
 use crate::result::document::{self, Schema};
@@ -92,8 +92,8 @@ pub struct Arguments {
     states: usize,
 
     /// Writes a program that a heap refuses as a trace to FILE. With --exact, a shortest one for the largest M and n that
-    /// were decided; with --attack, the worst that was found.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["limit", "live", "from", "heap"])]
+    /// were decided; with --attack, the worst that was found; otherwise that of the adversary that forces the most.
+    #[arg(long, value_name = "FILE", conflicts_with = "heap")]
     witness: Option<PathBuf>,
 
     /// Writes everything as JSON to FILE, or to standard output in place of the tables for `-`.
@@ -104,6 +104,7 @@ pub struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   rtalloc size --limit 64x200 --limit 8x1500 --limit 1x4096
+  rtalloc size --limit 64x200 --limit 8x1500 --on kingsley --witness worst.rtrace
   rtalloc size --live 28K --largest 4096 --smallest 16
   rtalloc size --from mine.rtrace --margin 20%
   rtalloc size --heap 64K --largest 1500 --smallest 64
@@ -180,6 +181,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         files.reads("--from", trace)?;
         note_incomplete(trace);
     }
+    witness_of(arguments, &subjects, &mut files)?;
     let json = files.output("--json", arguments.json.as_deref())?;
     let bar = Bar::new();
     if let Some(heap) = arguments.heap {
@@ -223,6 +225,12 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let from = arguments.from.as_deref();
     let found = sizes::measure(&subjects, &limits, is_natural, from, &mut |progress| bar.show(progress))?;
     bar.clear();
+    if let Some(path) = &arguments.witness {
+        let unit = unit_of(subjects[0]).map_err(anyhow::Error::msg)?;
+        let witness = limited::witness(subjects[0], &limits).map_err(anyhow::Error::msg)?;
+        let witness = witness.context("--witness: no adversary is known for these limits")?;
+        write_witness(subjects[0].name, unit, "its limits", &witness, path)?;
+    }
     finish(json, Schema::SIZE, &found, &|| present::heap_size::sizes(&found, Look::of_stdout()))
 }
 
@@ -263,7 +271,7 @@ fn exact(
             .context("--witness: no heap was refuted; choose a larger world, or more --states")?;
         let witness = cell.witness.as_ref().context("a witness")?;
         let unit = Unit { bytes: row.unit_bytes, header_bytes: row.header_bytes };
-        write_witness(&row.subject, unit, (cell.m, cell.n), witness, path)?;
+        write_witness(&row.subject, unit, &format!("M = {} and n = {}", cell.m, cell.n), witness, path)?;
     }
     finish(json, Schema::SIZE_EXACT, &exact, &|| present::heap_size::exact(&exact, Look::of_stdout()))?;
     let is_refuted = |cell: &ExactCell| cell.guaranteed_bytes.is_some_and(|bytes| bytes < cell.block_bytes as u64);
@@ -282,7 +290,8 @@ fn attack(arguments: &Arguments, subjects: &[&'static Subject], world: (usize, u
         let found = attacks.rows.first().and_then(|row| Some((row, row.found.as_ref()?)));
         let (row, found) = found.context("--witness: no program was found")?;
         let unit = unit_of(subjects[0]).map_err(anyhow::Error::msg)?;
-        write_witness(&row.subject, unit, world, &found.witness, path)?;
+        let world = format!("M = {} and n = {}", world.0, world.1);
+        write_witness(&row.subject, unit, &world, &found.witness, path)?;
     }
     finish(json, Schema::SIZE_ATTACK, &attacks, &|| present::heap_size::attacks(&attacks, Look::of_stdout()))?;
     let is_refuted = |row: &Attack| row.guaranteed_bytes.zip(row.worst()).is_some_and(|(bytes, worst)| bytes < worst);
@@ -300,13 +309,7 @@ fn witness_of(arguments: &Arguments, subjects: &[&'static Subject], files: &mut 
     Ok(())
 }
 
-fn write_witness(
-    subject: &str,
-    unit: Unit,
-    world: (usize, usize),
-    witness: &Witness,
-    path: &Path,
-) -> anyhow::Result<()> {
+fn write_witness(subject: &str, unit: Unit, world: &str, witness: &Witness, path: &Path) -> anyhow::Result<()> {
     program::write(subject, unit, world, witness, path)?;
     let heap = witness.region_bytes;
     note(&format!("refused by: rtalloc run {} --on {subject} --heap {heap}\n", path.display()));

@@ -152,3 +152,64 @@ fn limits_give_sizes_and_wrong_ones_are_explained() {
         assert!(text.contains(said), "{args:?}: {text}");
     }
 }
+
+/// The search finds, unaided, programs that refute any-fit's formula for half-fit, and that a heap refuses when their
+/// trace is replayed; what it finds is the same at every run, and nothing exceeds a guarantee.
+#[test]
+fn a_search_finds_what_half_fit_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("worst.rtrace");
+    let attack = |more: &[&str]| {
+        let run = Command::cargo_bin("rtalloc")
+            .expect("the command")
+            .args(["size", "--attack", "128,8", "--json", "-", "--programs", "20000"])
+            .args(more)
+            .assert()
+            .success();
+        let note = String::from_utf8(run.get_output().stderr.clone()).expect("UTF-8");
+        (serde_json::from_slice::<Value>(&run.get_output().stdout).expect("JSON"), note)
+    };
+    let (found, note) = attack(&["--on", "half-fit", "--witness", trace.to_str().expect("UTF-8")]);
+    let row = &found["rows"][0];
+    let bytes = |of: &Value| of.as_u64().expect("bytes");
+    let needed = bytes(&row["found"]["block_bytes"]);
+    let (any_fit, guaranteed) = (8 * (128 - 8 + 1) * 16, bytes(&row["guaranteed_bytes"]));
+    assert!(needed > any_fit / 2 && needed <= guaranteed, "{needed} of {guaranteed}");
+    assert_is_refused(&note);
+    let (again, _) = attack(&["--on", "half-fit,kingsley,tlsf,binary-buddy"]);
+    let same = again["rows"].as_array().expect("rows").iter().find(|other| other["subject"] == "half-fit");
+    assert_eq!(same.expect("half-fit")["found"], row["found"]);
+}
+
+/// The adversary that forces the most within limits is a trace that a smaller region refuses.
+#[test]
+fn what_limits_force_can_be_replayed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("forced.rtrace");
+    let within = [&["--limit", "20x200", "--limit", "3x1500"][..], &["--live", "8K", "--largest", "512"][..]];
+    for limits in within {
+        for subject in ["binary-buddy", "kingsley", "tlsf", "half-fit"] {
+            let run = Command::cargo_bin("rtalloc")
+                .expect("the command")
+                .args(["size", "--on", subject, "--witness", trace.to_str().expect("UTF-8")])
+                .args(limits)
+                .assert()
+                .success();
+            assert_is_refused(&String::from_utf8(run.get_output().stderr.clone()).expect("UTF-8"));
+        }
+    }
+}
+
+/// Performs the command of a note: its last request alone is refused.
+fn assert_is_refused(note: &str) {
+    let command = note.lines().find_map(|line| line.split("refused by: rtalloc run ").nth(1)).expect("a command");
+    let replay = Command::cargo_bin("rtalloc")
+        .expect("the command")
+        .args(["--quiet", "run", "--probe", "space", "--json", "-"])
+        .args(command.split_whitespace())
+        .output()
+        .expect("a run");
+    let replay: Value = serde_json::from_slice(&replay.stdout).expect("JSON");
+    let outcome = replay["traces"][0]["cells"][0]["outcome"].to_string();
+    assert!(outcome.contains("\"failed\":1,"), "{command}: {outcome}");
+}

@@ -388,7 +388,8 @@ pub fn measure(
             ..Attack::default()
         }));
     })?;
-    let worst = |row: &Attack| row.worst().unwrap_or(0);
+    // In sixteenths of a unit: the units differ.
+    let worst = |row: &Attack| 16 * row.worst().unwrap_or(0) / row.unit_bytes.max(1);
     rows.sort_by_key(|row| (row.trouble.is_some(), worst(row), row.subject.clone()));
     Ok(Attacks { m, n, programs, rows })
 }

@@ -104,6 +104,11 @@ impl<'h, 'r> Game<'h, 'r> {
         Self { log: Some(Vec::new()), ..Self::new(heap, unit, most_units) }
     }
 
+    /// Limits the live units of the rest of the game.
+    pub fn limit(&mut self, most_units: usize) {
+        self.most_units = most_units;
+    }
+
     /// Units that may still be requested.
     #[must_use]
     pub fn left(&self) -> usize {

@@ -6,7 +6,7 @@ use super::need::smallest;
 use super::world::World;
 use super::{Game, Over, unit_of};
 use crate::observe::tiny::Tiny;
-use crate::result::heap_size::Adversary;
+use crate::result::heap_size::{Adversary, Witness};
 use rtalloc::limits::Limit;
 use rtalloc_subjects::{Heap, Region, Subject};
 
@@ -25,14 +25,35 @@ const GRANULE_BYTES: usize = 16;
 ///
 /// If memory is exhausted, or if the subject has no unit.
 pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'static str)>, String> {
+    Ok(worst(subject, limits)?.map(|(bytes, name, _)| (bytes, name)))
+}
+
+/// The program of the worst of the adversaries, in a region that refuses its last request; `None` as in [`forced`].
+///
+/// # Errors
+///
+/// As [`forced`].
+pub fn witness(subject: &Subject, limits: &[Limit]) -> Result<Option<Witness>, String> {
+    let Some((bytes, _, play)) = worst(subject, limits)? else { return Ok(None) };
+    let unit = unit_of(subject)?;
+    let world = World::of(limits, unit).ok_or("the limits are not of one kind")?;
+    let region_bytes = bytes - GRANULE_BYTES;
+    let mut region = Region::new(region_bytes, false).map_err(|error| error.to_string())?;
+    let heap = Heap::new(subject, &mut region, region_bytes).map_err(|error| error.to_string())?;
+    let mut game = Game::logged(&heap, unit, usize::MAX);
+    let over = play.perform(&mut game, &world, subject);
+    let steps = game.log.take().filter(|_| over == Over::Refused).ok_or("the adversary is not repeatable")?;
+    Ok(Some(Witness { region_bytes, block_bytes: heap.end - heap.start, steps }))
+}
+
+fn worst(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'static str, Play)>, String> {
     let unit = unit_of(subject)?;
     let Some(world) = World::of(limits, unit) else { return Ok(None) };
     if world.most_objects() > MOST_OBJECTS || world.most_units() > MOST_BYTES / 4 / unit.bytes {
         return Ok(None);
     }
     let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
-    // Those against M and n request single units, and powers of two at most.
-    let n = world.largest().checked_ilog2().map_or(0, |log2| 1_usize << log2);
+    let n = largest_power(&world);
     let against_live: &[Adversary] = match world {
         World::Live { least: 1, .. } if n >= 4 => {
             &[Adversary::Powers, Adversary::March, Adversary::Teeth, Adversary::Pages]
@@ -46,16 +67,11 @@ pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'st
     let ample = 2 * (world.most_units() + 2) * factor.max(page_bytes.div_ceil(unit.bytes).min(4)) * unit.bytes;
     let ample = (ample + 128 * page_bytes + (1 << 20)).min(MOST_BYTES).next_multiple_of(4096);
     let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
-    let mut worst = None;
+    let mut worst: Option<(usize, &'static str, Play)> = None;
     for (name, play) in limited.into_iter().chain(named) {
         let mut suffices = |bytes: usize| {
             let heap = Heap::new(subject, &mut region, bytes).ok()?;
-            let over = match play {
-                Play::Limited(thinning) => limited::play(&mut Game::new(&heap, unit, usize::MAX), &world, thinning),
-                Play::Named(named) => {
-                    adversary::play(named, &mut Game::new(&heap, unit, world.most_units()), n, page_bytes)
-                }
-            };
+            let over = play.perform(&mut Game::new(&heap, unit, usize::MAX), &world, subject);
             (over == Over::Spent).then_some(())
         };
         if suffices(ample).is_none() {
@@ -63,8 +79,8 @@ pub fn forced(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'st
         }
         let guess = (4 * world.most_units() * unit.bytes + page_bytes).min(ample).next_multiple_of(GRANULE_BYTES);
         let (bytes, ()) = smallest(guess, GRANULE_BYTES, (ample, ()), suffices);
-        if worst.is_none_or(|(most, _)| bytes > most) {
-            worst = Some((bytes, name));
+        if worst.is_none_or(|(most, ..)| bytes > most) {
+            worst = Some((bytes, name, play));
         }
     }
     Ok(worst)
@@ -78,6 +94,24 @@ const STARTS: usize = 64;
 enum Play {
     Limited(Thinning),
     Named(Adversary),
+}
+
+impl Play {
+    fn perform(self, game: &mut Game<'_, '_>, world: &World, subject: &Subject) -> Over {
+        match self {
+            Self::Limited(thinning) => limited::play(game, world, thinning),
+            Self::Named(named) => {
+                game.limit(world.most_units());
+                let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
+                adversary::play(named, game, largest_power(world), page_bytes)
+            }
+        }
+    }
+}
+
+/// The largest request of adversaries against M and n, which request single units, and powers of two at most.
+fn largest_power(world: &World) -> usize {
+    world.largest().checked_ilog2().map_or(0, |log2| 1_usize << log2)
 }
 
 /// The smallest region, to a granule, whose fresh heap has at least so many bytes for blocks, wherever it starts.

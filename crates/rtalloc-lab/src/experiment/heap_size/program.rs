@@ -6,18 +6,17 @@ use rtalloc_subjects::Unit;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Writes the witness of a world, of at most m live units and requests of at most n, as a trace. Its last request is
-/// refused in the witness's region.
+/// Writes the witness of a world as a trace. Its last request is refused in the witness's region.
 ///
 /// # Errors
 ///
 /// The file cannot be written.
-pub fn write(subject: &str, unit: Unit, (m, n): (usize, usize), witness: &Witness, path: &Path) -> anyhow::Result<()> {
+pub fn write(subject: &str, unit: Unit, world: &str, witness: &Witness, path: &Path) -> anyhow::Result<()> {
     let units = witness.block_bytes / unit.bytes;
-    let parameters = [("allocator", subject.to_string()), ("M", m.to_string()), ("n", n.to_string())];
+    let parameters = [("allocator", subject.to_string()), ("world", world.to_string())];
     let meta = Meta {
         name: format!("{subject}-witness"),
-        about: format!("a program within M = {m} and n = {n} that a {units}-unit heap of {subject} refuses"),
+        about: format!("a program within {world} that a {units}-unit heap of {subject} refuses"),
         origin: Origin::Model {
             model: "size".into(),
             seed: 0,
