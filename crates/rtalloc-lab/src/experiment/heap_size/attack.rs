@@ -255,13 +255,14 @@ const KEPT: usize = 24;
 /// Scale of the search: most live units, and the largest request.
 const SMALL: (usize, usize) = (160, 16);
 
-/// The programs that score best against the target, the best first, of about `programs` that are tried. They are found
-/// against the same allocator with few live units, and ranked with all of them.
+/// The programs that score best against the target, each with its largest request, the best first, of about `programs`
+/// that are tried. They are found against the same allocator with few live units, and ranked with all of them, and with
+/// every power of two up to n as the largest request.
 ///
 /// # Errors
 ///
 /// If memory is exhausted.
-pub fn search(target: &Target<'_>, programs: usize, seed: u64) -> Result<Vec<Program>, String> {
+pub fn search(target: &Target<'_>, programs: usize, seed: u64) -> Result<Vec<(Program, usize)>, String> {
     let small = Target { m: target.m.min(SMALL.0), n: target.n.min(SMALL.1), ..*target };
     let mut region = Region::new(small.ample_bytes(), false).map_err(|error| error.to_string())?;
     let mut score = |program: &Program| small.score(&mut region, program);
@@ -293,10 +294,19 @@ pub fn search(target: &Target<'_>, programs: usize, seed: u64) -> Result<Vec<Pro
         best.truncate(2 * KEPT);
     }
     let mut region = Region::new(target.ample_bytes(), false).map_err(|error| error.to_string())?;
-    let mut ranked: Vec<(i64, Program)> =
-        best.into_iter().take(KEPT).map(|(_, program)| (target.score(&mut region, &program), program)).collect();
-    ranked.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    Ok(ranked.into_iter().map(|(_, program)| program).collect())
+    let mut ranked: Vec<(i64, Program, usize)> = Vec::new();
+    for (_, program) in best.into_iter().take(KEPT) {
+        for n in powers(target.n) {
+            ranked.push((Target { n, ..*target }.score(&mut region, &program), program.clone(), n));
+        }
+    }
+    ranked.sort_by_key(|(score, ..)| std::cmp::Reverse(*score));
+    Ok(ranked.into_iter().map(|(_, program, n)| (program, n)).collect())
+}
+
+/// The largest requests of programs: a program that may request n units may request fewer.
+fn powers(n: usize) -> impl Iterator<Item = usize> {
+    (2..=n.ilog2()).map(|log2| 1_usize << log2)
 }
 
 /// Programs of fills and frees, extended by the best parts one after the other.
@@ -335,19 +345,20 @@ const GRANULE_BYTES: usize = 16;
 /// Programs of which the needed region is determined.
 const FINALISTS: usize = 4;
 
-/// What the worst program of a search makes an allocator need: the smallest region that it leaves, and the program.
+/// What the worst program of a search makes an allocator need: the smallest region that it leaves, the program, and its
+/// largest request.
 ///
 /// # Errors
 ///
 /// If memory is exhausted.
-pub fn worst(target: &Target<'_>, programs: usize, seed: u64) -> Result<Option<(usize, Program)>, String> {
+pub fn worst(target: &Target<'_>, programs: usize, seed: u64) -> Result<Option<(usize, Program, usize)>, String> {
     let ample = target.ample_bytes();
     let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
-    let mut worst: Option<(usize, Program)> = None;
-    for program in search(target, programs, seed)?.into_iter().take(FINALISTS) {
+    let mut worst: Option<(usize, Program, usize)> = None;
+    for (program, n) in search(target, programs, seed)?.into_iter().take(FINALISTS) {
         let mut suffices = |bytes: usize| {
             let heap = Heap::new(target.subject, &mut region, bytes).ok()?;
-            let over = program.play(&mut Game::new(&heap, target.unit, target.m), target.n);
+            let over = program.play(&mut Game::new(&heap, target.unit, target.m), n);
             (over == Over::Spent).then_some(())
         };
         if suffices(ample).is_none() {
@@ -355,8 +366,8 @@ pub fn worst(target: &Target<'_>, programs: usize, seed: u64) -> Result<Option<(
         }
         let guess = (4 * target.m * target.unit.bytes).min(ample).next_multiple_of(GRANULE_BYTES);
         let (bytes, ()) = smallest(guess, GRANULE_BYTES, (ample, ()), suffices);
-        if worst.as_ref().is_none_or(|(most, _)| bytes > *most) {
-            worst = Some((bytes, program));
+        if worst.as_ref().is_none_or(|(most, ..)| bytes > *most) {
+            worst = Some((bytes, program, n));
         }
     }
     Ok(worst)
@@ -407,14 +418,14 @@ fn attack(subject: &'static Subject, m: usize, n: usize, programs: usize) -> Res
         guaranteed_bytes: subject.about.guarantee.and_then(|guarantee| guarantee.bytes(page_bytes, unit, m, n)),
         ..Attack::default()
     };
-    for adversary in Adversary::ALL {
+    for (adversary, n) in Adversary::ALL.into_iter().flat_map(|adversary| powers(n).map(move |n| (adversary, n))) {
         if let Ok(need) = (Question { subject, unit, adversary, m, n }).need()
             && row.named.as_ref().is_none_or(|named| need.needed_bytes > named.block_bytes)
         {
             row.named = Some(Named { block_bytes: need.needed_bytes, adversary: adversary.name().into() });
         }
     }
-    if let Some((region_bytes, program)) = worst(&target, programs, SEED)? {
+    if let Some((region_bytes, program, n)) = worst(&target, programs, SEED)? {
         let mut region = Region::new(region_bytes, false).map_err(|error| error.to_string())?;
         let block_bytes = {
             let heap = Heap::new(subject, &mut region, region_bytes).map_err(|error| error.to_string())?;

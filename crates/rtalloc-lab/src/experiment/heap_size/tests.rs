@@ -5,7 +5,7 @@ use crate::observe::tiny::Tiny;
 use crate::result::heap_size::{Adversary, Step};
 use rtalloc::buddy::binary::LargestBlocks;
 use rtalloc::limits::Limit;
-use rtalloc_subjects::{Entries, Guarantee, Made, Region, Subject, Unit, View, one};
+use rtalloc_subjects::{AllocateEntry, DeallocateEntry, Entries, Guarantee, Made, Region, Subject, Unit, View, one};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -82,8 +82,8 @@ fn a_buddy_refuses_nothing_within_limits() {
     }
 }
 
-/// A binary buddy whose frees come one late, so that blocks are merged late: the formula does not hold for it.
-mod late {
+/// Binary buddies that break an assumption of the proof: the formula does not hold for them.
+mod broken_buddies {
     use super::*;
 
     /// At the start of the region.
@@ -114,7 +114,32 @@ mod late {
         unsafe { (buddy().entries.allocate)((*context.cast::<Late>()).inner, size, align) }
     }
 
-    unsafe extern "C-unwind" fn deallocate(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
+    /// The last of as many blocks as there are: the largest block is divided although a smaller one suffices.
+    unsafe extern "C-unwind" fn allocate_last(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
+        let mut blocks = Vec::new();
+        // SAFETY: the context came from `make`; all blocks but the last are live, and no longer used.
+        unsafe {
+            loop {
+                let block = allocate(context, size, align);
+                if block.is_null() {
+                    break;
+                }
+                blocks.push(block);
+            }
+            let last = blocks.pop().unwrap_or(null_mut());
+            for block in blocks.into_iter().rev() {
+                free_at_once(context, block, size, align);
+            }
+            last
+        }
+    }
+
+    unsafe extern "C-unwind" fn free_at_once(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
+        // SAFETY: the context came from `make`; the guarantees are passed on.
+        unsafe { (buddy().entries.deallocate)((*context.cast::<Late>()).inner, block, size, align) }
+    }
+
+    unsafe extern "C-unwind" fn free_late(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
         // SAFETY: the context came from `make`; the pending block is live in the inner heap.
         unsafe {
             let late = context.cast::<Late>();
@@ -140,24 +165,31 @@ mod late {
 
     unsafe fn release(_: *mut c_void) {}
 
-    #[test]
-    fn a_buddy_that_merges_late_needs_more_than_the_formula() {
-        let subject = Subject {
-            name: "late-buddy",
+    fn mutant(name: &'static str, allocate: AllocateEntry, deallocate: DeallocateEntry) -> Subject {
+        Subject {
+            name,
             make,
             release,
             entries: Entries { allocate, deallocate, ..buddy().entries },
             view: buddy().view.map(|view| View { fingerprint, walk, ..view }),
             ..*buddy()
-        };
+        }
+    }
+
+    #[test]
+    fn they_need_more_than_the_formula() {
         let unit = Unit { bytes: 1, header_bytes: 0 };
         let worlds = (2..=4).flat_map(|n| (n..=6).map(move |m| (m, n)));
         let refuses = |subject: &Subject, (m, n): (usize, usize)| {
             let units = Guarantee::BinaryBuddy.bytes(0, unit, m, n).expect("a guarantee") as usize;
             matches!(outcome(subject, units, &World::Live { m, least: 1, n }), Outcome::Refuses(_))
         };
-        let refuted: Vec<_> = worlds.clone().filter(|world| refuses(&subject, *world)).collect();
-        assert!(!refuted.is_empty(), "no world refutes it");
+        for mutant in [
+            mutant("merges late", allocate, free_late),
+            mutant("divides the largest block", allocate_last, free_at_once),
+        ] {
+            assert!(worlds.clone().any(|world| refuses(&mutant, world)), "{}: no world refutes it", mutant.name);
+        }
         assert!(!worlds.into_iter().any(|world| refuses(buddy(), world)), "the formula is wrong");
     }
 }
