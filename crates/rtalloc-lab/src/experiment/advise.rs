@@ -1,4 +1,4 @@
-//! What every allocator offers a program, and which one the [rules](crate::rules) select.
+//! What every allocator offers a program, and which one the [rules] select.
 
 use super::heap_size::sizes::{LIMIT, Program, Recording, each_in_a_process, of_subject};
 use crate::analysis::Analysis;

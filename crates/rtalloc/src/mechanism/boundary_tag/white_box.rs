@@ -130,7 +130,7 @@ fn blocks_below_the_first_region_leave_the_high_water_mark_alone() {
 #[cfg(target_pointer_width = "64")]
 fn half_fit_has_the_documented_control_structure() {
     let sizes = [4 << 10, 64 << 10, 16 << 20];
-    assert_eq!(sizes.map(HalfFit::<Offset32>::control_bytes), [96, 112, 144]);
+    assert_eq!(sizes.map(<HalfFit<'_>>::control_bytes), [96, 112, 144]);
 }
 
 /// Puaut 2002, section 2.1 and table 1: "split only if the remainder is larger than" the threshold.
