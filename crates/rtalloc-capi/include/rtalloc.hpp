@@ -18,6 +18,7 @@
 /// |---|---|
 /// | `heap<A>` | a heap in memory of the program; errors are exceptions or values |
 /// | `static_heap<A, Bytes>` | the same with its own memory |
+/// | `region_bytes_for<A>(limits)` | the bytes in which nothing within limits is refused, as a constant |
 /// | `allocator<T, A>` | `std::vector<T, allocator<T, A>>` and all other containers |
 /// | `memory_resource<A>` | `std::pmr` |
 /// | `synchronized_resource<A, Mutex>` | `std::pmr` for several threads, with a lock |
@@ -733,6 +734,125 @@ template <class Allocator, std::size_t Bytes> class static_heap : private detail
     static_heap(static_heap&&) = delete;
     static_heap& operator=(static_heap&&) = delete;
 };
+
+/// At most `objects` live objects of `smallest_bytes` to `largest_bytes` bytes each.
+constexpr rt_limit between(std::size_t objects, std::size_t smallest_bytes, std::size_t largest_bytes) noexcept {
+    return rt_limit{objects, 0, smallest_bytes, largest_bytes};
+}
+/// At most `objects` live objects of up to `bytes` bytes each.
+constexpr rt_limit up_to(std::size_t objects, std::size_t bytes) noexcept { return between(objects, 1, bytes); }
+/// At most `bytes` live bytes, as requested, in objects of `smallest_bytes` to `largest_bytes` bytes each.
+constexpr rt_limit live(std::size_t bytes, std::size_t smallest_bytes, std::size_t largest_bytes) noexcept {
+    return rt_limit{0, bytes, smallest_bytes, largest_bytes};
+}
+
+namespace detail {
+
+constexpr std::size_t no_region = std::numeric_limits<std::size_t>::max();
+/// More than the control structure of a heap, and what is lost where a region is not aligned.
+constexpr std::size_t control_bytes = 24 * sizeof(void*);
+/// Bytes of the smallest block, of a header, of a page, and of the largest region.
+constexpr std::size_t unit_bytes = 2 * sizeof(void*), header_bytes = 4, page_bytes = 4096, most_bytes = 0xffffffff;
+
+constexpr std::size_t sum(std::size_t a, std::size_t b) { return a > no_region - b ? no_region : a + b; }
+constexpr std::size_t product(std::size_t a, std::size_t b) { return b != 0 && a > no_region / b ? no_region : a * b; }
+
+/// The most objects of `from` to `to` bytes that a limit allows.
+constexpr std::size_t most_objects(const rt_limit& limit, std::size_t from, std::size_t to) {
+    const std::size_t least = limit.smallest_bytes == 0 ? 1 : limit.smallest_bytes;
+    if (from < least) from = least;
+    if (from > to || from > limit.largest_bytes) return 0;
+    return limit.objects != 0 ? limit.objects : limit.live_bytes / from;
+}
+
+/// The same for several limits that hold at the same time.
+template <std::size_t N> constexpr std::size_t most_objects(const rt_limit (&limits)[N], std::size_t from, std::size_t to) {
+    std::size_t objects = 0;
+    for (const rt_limit& limit : limits) objects = sum(objects, most_objects(limit, from, to));
+    return objects;
+}
+
+/// The largest request; `no_region` if a limit is invalid.
+template <std::size_t N> constexpr std::size_t largest_bytes(const rt_limit (&limits)[N]) {
+    std::size_t largest = 0;
+    for (const rt_limit& limit : limits) {
+        const bool is_valid = (limit.objects == 0) != (limit.live_bytes == 0) && limit.largest_bytes != 0;
+        if (!is_valid || limit.smallest_bytes > limit.largest_bytes) return no_region;
+        if (limit.largest_bytes > largest) largest = limit.largest_bytes;
+    }
+    return largest;
+}
+
+template <class Allocator> struct region_for;
+
+/// docs/guarantees/binary-buddy.md
+template <> struct region_for<binary_buddy> {
+    template <std::size_t N> static constexpr std::size_t bytes(const rt_limit (&limits)[N], std::size_t largest) {
+        std::size_t blocks = 0, block_bytes = unit_bytes, below_bytes = 0, log2 = 1;
+        for (;;) {
+            const std::size_t divided = blocks / 2 + blocks % 2;
+            const std::size_t of_size = sum(most_objects(limits, below_bytes + 1, block_bytes), divided);
+            const std::size_t objects = most_objects(limits, 1, block_bytes);
+            blocks = of_size < objects ? of_size : objects;
+            if (block_bytes >= largest) break;
+            if (block_bytes > most_bytes / 2) return no_region;
+            below_bytes = block_bytes;
+            block_bytes *= 2;
+        }
+        const std::size_t span_bytes = sum(product(blocks, block_bytes), block_bytes);
+        while (log2 < 32 && (span_bytes >> log2) != 0) ++log2;
+        // A head for each size, and a byte for each smallest block.
+        return sum(span_bytes, sum((log2 + 3) * 4, span_bytes / unit_bytes + unit_bytes));
+    }
+};
+
+/// docs/guarantees/segregated.md
+template <> struct region_for<kingsley> {
+    template <std::size_t N> static constexpr std::size_t bytes(const rt_limit (&limits)[N], std::size_t largest) {
+        std::size_t all_bytes = 0, below_bytes = 0;
+        for (std::size_t block_bytes = unit_bytes;; block_bytes *= 2) {
+            const std::size_t request_bytes = block_bytes - header_bytes;
+            const std::size_t objects = most_objects(limits, below_bytes + 1, request_bytes);
+            const std::size_t in_page = block_bytes < page_bytes ? page_bytes / block_bytes : 1;
+            const std::size_t bytes = block_bytes < page_bytes ? page_bytes : block_bytes;
+            all_bytes = sum(all_bytes, product(objects / in_page + (objects % in_page != 0), bytes));
+            if (request_bytes >= largest) break;
+            if (block_bytes > most_bytes / 2) return no_region;
+            below_bytes = request_bytes;
+        }
+        return sum(all_bytes, page_bytes + 48 * header_bytes);
+    }
+};
+
+/// docs/guarantees/segregated.md
+template <> struct region_for<simple_segregated> {
+    template <std::size_t N> static constexpr std::size_t bytes(const rt_limit (&limits)[N], std::size_t largest) {
+        constexpr std::size_t classes = 64;
+        if (largest > classes * unit_bytes - header_bytes) return no_region;
+        std::size_t all_bytes = 0;
+        for (std::size_t number = 1; number <= classes; ++number) {
+            const std::size_t request_bytes = number * unit_bytes - header_bytes;
+            const std::size_t below_bytes = number == 1 ? 0 : request_bytes - unit_bytes;
+            const std::size_t objects = most_objects(limits, below_bytes + 1, request_bytes);
+            all_bytes = sum(all_bytes, product(objects, number * unit_bytes));
+        }
+        return sum(all_bytes, (classes + 1) * header_bytes + unit_bytes);
+    }
+};
+
+} // namespace detail
+
+/// Bytes of a region, wherever it starts, in which no request within the limits is ever refused, whatever the order of
+/// requests and frees: a constant expression, for `static_heap` or `static_assert`. `Allocator` is `binary_buddy`,
+/// `kingsley` or `simple_segregated`. The largest `std::size_t` if no region suffices or a limit is invalid. It is up to
+/// a few hundred bytes, and of a single limit on live bytes up to twice, larger than what rt_X_region_bytes_for
+/// computes, whose documentation has the assumptions.
+template <class Allocator, std::size_t N> constexpr std::size_t region_bytes_for(const rt_limit (&limits)[N]) noexcept {
+    const std::size_t largest = detail::largest_bytes(limits);
+    if (largest == detail::no_region) return largest;
+    const std::size_t bytes = detail::sum(detail::region_for<Allocator>::bytes(limits, largest), detail::control_bytes);
+    return bytes > detail::most_bytes ? detail::no_region : bytes;
+}
 
 namespace detail {
 
