@@ -85,7 +85,7 @@ Examples:
   rtalloc advise mine.rtrace --never-refuse --plot mine.svg
   rtalloc advise --limit 64x200 --limit 8x1500 --limit 1x4096
 
-The exit status is 0 when an allocator is recommended, and 1 when none meets all wishes or an argument is invalid.";
+The exit status is 0 when an allocator is recommended, and 1 when none meets all wishes or a recording is invalid.";
 
 /// Runs the subcommand.
 ///
@@ -98,6 +98,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut files = Files::new();
     let mut question = Question {
         limits: &arguments.limit,
+        are_recorded: false,
         trace: arguments.trace.as_deref(),
         name: None,
         resizes: 0,
@@ -124,6 +125,11 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     if arguments.limit.is_empty() {
         question.limits = &recorded;
+        question.are_recorded = true;
+    } else if let Some(trace) = &arguments.trace
+        && let Some(excess) = sizes::excess(trace, &arguments.limit)?
+    {
+        anyhow::bail!("--limit: {excess}");
     }
     anyhow::ensure!(
         question.limits.iter().any(|limit| limit.largest_bytes() > 0),

@@ -79,7 +79,8 @@ pub struct Arguments {
     attack: Option<(usize, usize)>,
 
     /// With --attack: programs that evolution tries for each allocator, after the beam search.
-    #[arg(long, value_name = "N", default_value_t = 50_000, requires = "attack")]
+    #[arg(long, value_name = "N", default_value_t = 50_000, requires = "attack",
+        conflicts_with_all = ["limit", "live", "from", "heap", "exact"])]
     programs: usize,
 
     /// Allocators, separated by commas: names, families or groups. By default the region allocators of the library.
@@ -88,7 +89,8 @@ pub struct Arguments {
     on: Vec<String>,
 
     /// With --exact: the most states of a heap that are explored; 10 million take about 1 GiB and a minute.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "exact")]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "exact",
+        conflicts_with_all = ["limit", "live", "from", "heap", "attack"])]
     states: usize,
 
     /// Writes a program that a heap refuses as a trace to FILE. With --exact, a shortest one for the largest M and n that

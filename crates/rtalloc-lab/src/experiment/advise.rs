@@ -1,9 +1,11 @@
 //! What every allocator offers a program, and which one the [rules] select.
 
+use super::heap_size::need::smallest;
 use super::heap_size::sizes::{LIMIT, Program, Recording, each_in_a_process, of_subject};
 use crate::analysis::Analysis;
 use crate::catalogue::bound_in;
 use crate::observe::Operation;
+use crate::observe::tiny::Tiny;
 use crate::probe::space;
 use crate::replay::isolate::{Board, Progress};
 use crate::result::advice::{Advice, Candidate, Change, Wishes};
@@ -11,17 +13,23 @@ use crate::result::heap_size::Size;
 use crate::result::schema::Outcome;
 use crate::rules::{self, Offer};
 use rtalloc::limits::Limit;
-use rtalloc_subjects::{Subject, one, region_allocators};
+use rtalloc_subjects::shared::{self, SharedHeap};
+use rtalloc_subjects::{Region, Subject, one, region_allocators};
 use std::path::Path;
 
 /// The allocators that several threads may use at the same time without waiting for each other, in a region of shares.
 const SHARED: &[&str] = &["arenas"];
+/// Granularity of their regions, and what they lose where a region does not start at a line of cache.
+const GRANULE_BYTES: usize = 64;
+const LINE_BYTES: usize = 128;
 
 /// What is to be decided.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
     /// What is live at most.
     pub limits: &'a [Limit],
+    /// Whether the limits are those of the recording.
+    pub are_recorded: bool,
     /// A recording of the program.
     pub trace: Option<&'a Path>,
     /// Its name.
@@ -80,6 +88,7 @@ pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -
         resizes: question.resizes,
         aligned: question.aligned,
         limits: question.limits.iter().map(|limit| limit.into()).collect(),
+        are_recorded: question.are_recorded,
         margin_per_cent,
         wishes,
         taken,
@@ -110,14 +119,19 @@ fn of_candidate(
     let size = of_subject(analysis, subject, &Program { trace, is_attacked: is_bounded, ..*program }, board);
     let Question { wishes, margin_per_cent, .. } = question;
     let mut candidate = Candidate { size, is_shared: SHARED.contains(&subject.name), ..Candidate::default() };
+    let share = candidate.size.measured_bytes.and_then(|bytes| rules::with_margin(bytes, *margin_per_cent));
+    if candidate.is_shared {
+        let slots = wishes.threads.unwrap_or(1) as usize;
+        candidate.shared_bytes = share.and_then(|share| region_of_shares(subject, share as usize, slots));
+    }
     let needed = rules::needed_bytes(&candidate, wishes, *margin_per_cent);
     candidate.region_bytes = needed.map(|needed| wishes.heap_bytes.unwrap_or(needed).max(needed));
-    let shares = if candidate.is_shared { wishes.threads.unwrap_or(1) } else { 1 };
     // Loops are bounded in the largest region that may be chosen.
-    let largest = [candidate.region_bytes, candidate.size.guaranteed_bytes, candidate.size.measured_bytes];
+    let largest = [candidate.region_bytes, candidate.size.guaranteed_bytes, share];
     candidate.time_bound = bound(largest.into_iter().flatten().max().unwrap_or(1 << 20));
-    if let Some((trace, region)) = trace.zip(candidate.region_bytes) {
-        let task = trace.task(subject, (region / shares) as usize, board);
+    let replayed = if candidate.is_shared { share } else { candidate.region_bytes };
+    if let Some((trace, region)) = trace.zip(replayed) {
+        let task = trace.task(subject, region as usize, board);
         candidate.refused = match space::measure(&task, false).outcome {
             Outcome::Completed => Some(0),
             Outcome::Failures { failed, .. } => Some(failed),
@@ -125,6 +139,25 @@ fn of_candidate(
         };
     }
     candidate
+}
+
+/// Bytes of a region, wherever it starts, in which each of several slots has as many bytes of blocks as the only slot of
+/// a heap in `share_bytes`.
+fn region_of_shares(subject: &Subject, share_bytes: usize, slots: usize) -> Option<u64> {
+    // More than any control structure of a heap of 256 slots.
+    let ample = (2 * share_bytes * slots + (4 << 20)).next_multiple_of(4096);
+    let mut region = Region::new(ample, false).ok()?;
+    let of_one = Tiny::new(subject, subject.view?, &mut region, share_bytes).ok()?.block_bytes();
+    let shared = shared::one(subject.name).ok()?;
+    let mut suffices = |bytes: usize| {
+        let mut heap = SharedHeap::new(shared, &mut region, bytes, slots).ok()?;
+        let mut arenas: Vec<usize> = Vec::new();
+        heap.walk(&mut |block| arenas.push(block.size_bytes));
+        (arenas.len() == slots && arenas.iter().all(|bytes| *bytes >= of_one)).then_some(())
+    };
+    suffices(ample)?;
+    let (bytes, ()) = smallest((share_bytes * slots).min(ample), GRANULE_BYTES, (ample, ()), suffices);
+    Some((bytes + LINE_BYTES) as u64)
 }
 
 /// What would be recommended with each wish dropped, or made stricter than what is taken allows; only where it differs.

@@ -61,8 +61,8 @@ pub fn text(advice: &Advice, look: Look) -> String {
         // A region that was measured or given does not follow from the limits.
         let is_computed = taken.size.guaranteed_bytes == Some(region_bytes);
         let limits = if is_computed { advice.limits.as_slice() } else { &[] };
-        let slots = advice.wishes.threads.unwrap_or(1);
-        if let Some(code) = code(Wanted { subject: &taken.size.subject, region_bytes, limits, slots }) {
+        let (slots, is_given) = (advice.wishes.threads.unwrap_or(1), advice.wishes.heap_bytes.is_some());
+        if let Some(code) = code(Wanted { subject: &taken.size.subject, region_bytes, limits, is_given, slots }) {
             text.push('\n');
             text.push_str(&code.text());
         }
@@ -98,12 +98,15 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
     say("");
     let bytes =
         |bytes: Option<u64>| bytes.map_or_else(|| "none known".into(), |bytes| format!("{} B", number::grouped(bytes)));
-    let mut facts = vec![("longest operation", instructions(taken.time_bound) + ", proved")];
+    let mut facts =
+        vec![("allocate, free", format!("at most {}, proved; a resize has no bound", instructions(taken.time_bound)))];
     let theorem = match (&taken.size.theorem, taken.size.guaranteed_bytes) {
         (Some(theorem), Some(_)) if advice.resizes > 0 => {
-            format!(" (docs/guarantees/{theorem}.md), if blocks are not resized; the recording does")
+            format!(" (docs/guarantees/{theorem}.md), but not for this recording, which resizes blocks")
         }
-        (Some(theorem), Some(_)) => format!(" (docs/guarantees/{theorem}.md)"),
+        (Some(theorem), Some(_)) => {
+            format!(" (docs/guarantees/{theorem}.md), without resizes and with natural alignment")
+        }
         _ => String::new(),
     };
     facts.push(("heap guaranteed", bytes(taken.size.guaranteed_bytes) + &theorem));
@@ -267,17 +270,25 @@ fn candidates(advice: &Advice, look: Look) -> String {
 /// What the figures do not say.
 fn unknown(advice: &Advice) -> Vec<String> {
     let mut lines = vec![
-        "Time: instructions are not seconds. A bound counts those of x86-64 code of this program; another target or compiler \
-         has its own (`rtalloc bound --binary`, and rt_..._bound in C)."
+        "Time: instructions are not seconds. A bound counts those of x86-64 code of the Rust type in this program, and \
+         --deadline is held against it; C, another target and another compiler have their own (`rtalloc bound --binary`, \
+         and rt_..._bound in C)."
             .to_string(),
     ];
     let taken = advice.taken.map(|index| &advice.candidates[index]);
-    if advice.trace.is_some() {
+    if advice.are_recorded {
         lines.push(format!(
             "Other runs: the limits are those of this recording, increased by {} % (--margin), and a measured region serves \
              this recording. If you know how many objects are live at most, give --limit.",
             advice.margin_per_cent
         ));
+    }
+    if advice.aligned > 0 {
+        lines.push(
+            "Alignment: the recording was replayed in regions that start at a page; where a region starts elsewhere, \
+             requests at large alignments may need more."
+                .into(),
+        );
     }
     if taken.is_some_and(|one| one.size.guaranteed_bytes.is_none()) {
         lines.push(
@@ -292,8 +303,7 @@ fn unknown(advice: &Advice) -> Vec<String> {
     }
     if advice.resizes > 0 {
         lines.push(format!(
-            "Resizes: the recording has {}. No guarantee covers them, and the bound excludes the copy of a block that \
-             moves: allocate, copy and free instead.",
+            "Resizes: the recording has {}. No guarantee and no bound covers them: allocate, copy and free instead.",
             number::grouped(advice.resizes)
         ));
     }

@@ -13,6 +13,8 @@ pub struct Wanted<'a> {
     pub region_bytes: u64,
     /// Limits from which the region follows; empty if it was measured, or given.
     pub limits: &'a [LimitFacts],
+    /// Whether the region was given, so that it is not larger in C.
+    pub is_given: bool,
     /// Slots, of a heap that threads share.
     pub slots: u64,
 }
@@ -53,10 +55,10 @@ pub fn code(wanted: Wanted<'_>) -> Option<Code> {
         format!("use rtalloc::RegionAllocator;\nuse rtalloc::adapt::Memory;\n\ntype Heap = {heap};\n\n{maker}")
     };
     // The heaps of the C library count statistics.
-    let bytes = region_bytes + C_MORE_BYTES as u64;
+    let bytes = if wanted.is_given { region_bytes } else { region_bytes + C_MORE_BYTES as u64 };
     let name = about.c_type;
     let c = format!(
-        "#include <rtalloc.h>\n\nstatic unsigned char memory[{bytes}];\nstatic {name} *heap;\n\n\
+        "#include <rtalloc.h>\n\nstatic _Alignas(max_align_t) unsigned char memory[{bytes}];\nstatic {name} *heap;\n\n\
          int make_heap(void) {{\n    heap = {name}_init(memory, sizeof memory);\n    return heap != NULL;\n}}\n"
     );
     let cpp = format!(
@@ -99,7 +101,7 @@ fn arenas(bytes: u64, slots: u64) -> Code {
              ..ArenasConfig::default() }};\n    Arenas::new(MEMORY.take()?, config).ok()\n}}\n"
         ),
         c: format!(
-            "#include <rtalloc.h>\n\nstatic unsigned char memory[{bytes}];\nstatic rt_arenas *heap;\n\n/* Each thread \
+            "#include <rtalloc.h>\n\nstatic _Alignas(max_align_t) unsigned char memory[{bytes}];\nstatic rt_arenas *heap;\n\n/* Each thread \
              claims a slot of it. */\nint make_heap(void) {{\n    heap = rt_arenas_init(memory, sizeof memory, {slots});\n    \
              return heap != NULL;\n}}\n"
         ),
@@ -119,7 +121,7 @@ impl Code {
             code.lines().map(line).collect::<String>()
         };
         format!(
-            "In Rust:\n\n{}\nIn C, on a 64-bit target:\n\n{}\nIn C++, on a 64-bit target:\n\n{}",
+            "In Rust:\n\n{}\nIn C, on a 64-bit target (its bounds are higher; rt_..._bound has them):\n\n{}\nIn C++, the same:\n\n{}",
             indented(&self.rust),
             indented(&self.c),
             indented(&self.cpp)

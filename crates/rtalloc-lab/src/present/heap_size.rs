@@ -177,7 +177,7 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     text.push_str(&lines(table, 1));
     let mut notes = vec![
         "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a \
-         program within the limits is refused in a region 16 bytes smaller, at the start of a page. guaranteed: an \
+         program within the limits is refused in a region 16 bytes smaller, at the start of a page, or no heap fits there. guaranteed: an \
          upper bound; in this region, or any larger one, no request within the limits is refused, whatever their order \
          (docs/guarantees/). The true need is between the two. Blocks must not be resized: allocate, copy and free \
          instead."
@@ -207,7 +207,7 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     }
     let guaranteed = served.iter().find_map(|row| Some((row, row.guaranteed_bytes?)));
     if let Some((row, region_bytes)) = guaranteed {
-        let wanted = Wanted { subject: &row.subject, region_bytes, limits: &sizes.limits, slots: 1 };
+        let wanted = Wanted { subject: &row.subject, region_bytes, limits: &sizes.limits, is_given: false, slots: 1 };
         if let Some(code) = code(wanted) {
             text.push_str(&format!("\n{}\n\n{}", row.subject, code.text()));
         }

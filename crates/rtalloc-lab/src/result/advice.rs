@@ -49,6 +49,8 @@ pub struct Advice {
     pub aligned: u64,
     /// What is live at most.
     pub limits: Vec<LimitFacts>,
+    /// Whether the limits are those of the recording.
+    pub are_recorded: bool,
     /// Per cent by which the objects and the region of a recording are increased.
     pub margin_per_cent: u64,
     /// What the user wants.
@@ -70,6 +72,8 @@ pub struct Candidate {
     pub size: Size,
     /// Whether several threads may use it at the same time.
     pub is_shared: bool,
+    /// The region in which every one of these threads has a share that serves the recording, margin included.
+    pub shared_bytes: Option<u64>,
     /// The region to give it; `None` if no figure is known.
     pub region_bytes: Option<u64>,
     /// Static bound of the longest of allocate and free in that region, in instructions.

@@ -1,6 +1,7 @@
 //! `rtalloc advise`: the recommendations follow from the wishes, and the code that it prints compiles.
 
 use assert_cmd::Command;
+use rtalloc::{Arenas, ArenasConfig, SharedAllocator as _, Slot as _};
 use rtalloc_lab::present::code::{Code, Wanted, code};
 use rtalloc_lab::result::heap_size::LimitFacts;
 use rtalloc_lab::rules::RULES;
@@ -62,6 +63,39 @@ fn a_recording_is_served() {
 }
 
 #[test]
+fn limits_that_a_recording_exceeds_are_refused() {
+    let trace = root().join("traces/lame-decode.rtrace");
+    let run = Command::cargo_bin("rtalloc")
+        .expect("the command")
+        .args(["advise", trace.to_str().expect("UTF-8"), "--limit", "1x600000"])
+        .assert()
+        .code(1);
+    let error = String::from_utf8(run.get_output().stderr.clone()).expect("UTF-8");
+    assert!(error.contains("--limit: the recording has 2 objects of more than 0 B live at a time"), "{error}");
+}
+
+/// The region of many slots is larger than as many regions of one: every slot has a queue from every other.
+#[test]
+fn every_slot_has_the_share_that_was_measured() {
+    let trace = root().join("traces/espeak-speech.rtrace");
+    let (status, advice) = advise(&[trace.to_str().expect("UTF-8"), "--threads", "64"]);
+    let found = taken(&advice).expect("a recommendation");
+    assert_eq!(
+        (status, &found["size"]["subject"], &found["refused"]),
+        (Some(0), &Value::from("arenas"), &Value::from(0))
+    );
+    let bytes = usize::try_from(found["region_bytes"].as_u64().expect("bytes")).expect("a size");
+    let mut memory = vec![std::mem::MaybeUninit::uninit(); bytes + 64];
+    let config = ArenasConfig { slots: 64, ..ArenasConfig::default() };
+    let heap: Arenas<'_> = Arenas::new(&mut memory[1..=bytes], config).expect("a region for its slots");
+    let live = usize::try_from(advice["peak_live_bytes"].as_u64().expect("bytes")).expect("a size");
+    for number in 0..64 {
+        let mut slot = heap.claim(number).expect("a slot");
+        assert!(slot.allocate_bytes(live, 16).is_ok(), "slot {number}: {live} bytes");
+    }
+}
+
+#[test]
 fn the_help_has_every_rule() {
     let run = Command::cargo_bin("rtalloc").expect("the command").args(["advise", "--help"]).output().expect("a run");
     let help = String::from_utf8(run.stdout).expect("UTF-8");
@@ -80,7 +114,7 @@ fn codes() -> Vec<Code> {
     let mut codes = Vec::new();
     for name in region_allocators().iter().map(|subject| subject.name).chain(["arenas"]) {
         for limits in [&limits[..], &[]] {
-            codes.extend(code(Wanted { subject: name, region_bytes: 1 << 20, limits, slots: 2 }));
+            codes.extend(code(Wanted { subject: name, region_bytes: 1 << 20, limits, is_given: false, slots: 2 }));
         }
     }
     codes

@@ -39,7 +39,8 @@ pub fn witness(subject: &Subject, limits: &[Limit]) -> Result<Option<Witness>, S
     let world = World::of(limits, unit).ok_or("the limits are not of one kind")?;
     let region_bytes = bytes - GRANULE_BYTES;
     let mut region = Region::new(region_bytes, false).map_err(|error| error.to_string())?;
-    let heap = Heap::new(subject, &mut region, region_bytes).map_err(|error| error.to_string())?;
+    let heap = Heap::new(subject, &mut region, region_bytes)
+        .map_err(|_| "--witness: no adversary is refused in the smallest heap that there is")?;
     let mut game = Game::logged(&heap, unit, usize::MAX);
     let over = play.perform(&mut game, &world, subject);
     let steps = game.log.take().filter(|_| over == Over::Refused).ok_or("the adversary is not repeatable")?;

@@ -11,7 +11,7 @@ pub mod attack;
 pub mod exact;
 mod game;
 pub mod limited;
-mod need;
+pub mod need;
 pub mod program;
 pub mod sizes;
 #[cfg(test)]

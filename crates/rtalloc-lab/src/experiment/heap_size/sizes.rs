@@ -228,17 +228,12 @@ pub fn may_be_live(subject: &Subject, heap_bytes: usize, smallest: usize, larges
     Some(enough)
 }
 
-/// Limits of a recording: the most live objects in each range of sizes from above a power of two to the next, each
-/// increased by a margin in per cent. A resize is an allocation followed by a free, and a
-/// request at a larger alignment than every block has counts as one of that size.
-///
-/// # Errors
-///
-/// If it cannot be read.
-pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Recorded> {
+/// Passes the size of every object that becomes live or is freed, a request at a larger alignment than every block has as
+/// one of that size. A resize is an allocation followed by a free. Returns the resizes, and the requests with a larger
+/// alignment.
+fn each_change(trace: &Path, mut change: impl FnMut(Change)) -> anyhow::Result<(u64, u64)> {
     let mut reader = Reader::open(trace)?;
     let mut sizes: HashMap<u32, u64> = HashMap::new();
-    let mut classes: BTreeMap<u32, Class> = BTreeMap::new();
     let (mut chunk, mut resizes, mut aligned): (Vec<Event>, u64, u64) = (Vec::new(), 0, 0);
     while reader.next_chunk(&mut chunk)? {
         for event in chunk.drain(..) {
@@ -247,21 +242,86 @@ pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Recorded>
                 Op::Allocate { slot, size, align } | Op::Reallocate { slot, size, align } => {
                     aligned += u64::from(align as usize > NATURAL_ALIGN_BYTES);
                     let size = if align as usize > NATURAL_ALIGN_BYTES { size.max(u64::from(align)) } else { size };
-                    classes.entry(class_of(size)).or_default().take(size);
+                    change(Change::Live(size));
                     sizes.insert(slot, size)
                 }
                 Op::Free { slot } => sizes.remove(&slot),
             };
-            if let Some(class) = freed.and_then(|size| classes.get_mut(&class_of(size))) {
-                class.live -= 1;
+            if let Some(size) = freed {
+                change(Change::Freed(size));
             }
         }
     }
+    Ok((resizes, aligned))
+}
+
+/// An object becomes live, or is freed.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Live(u64),
+    Freed(u64),
+}
+
+/// Limits of a recording: the most live objects in each range of sizes from above a power of two to the next, each
+/// increased by a margin in per cent. A resize is an allocation followed by a free, and a
+/// request at a larger alignment than every block has counts as one of that size.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Recorded> {
+    let mut classes: BTreeMap<u32, Class> = BTreeMap::new();
+    let (resizes, aligned) = each_change(trace, |change| match change {
+        Change::Live(size) => classes.entry(class_of(size)).or_default().take(size),
+        Change::Freed(size) => {
+            if let Some(class) = classes.get_mut(&class_of(size)) {
+                class.live -= 1;
+            }
+        }
+    })?;
     let limit = |class: &Class| {
         let objects = (class.most * (100 + margin_per_cent)).div_ceil(100);
         Limit::between(objects as usize, class.smallest as usize, class.largest as usize)
     };
     Ok(Recorded { limits: classes.values().map(limit).collect(), resizes, aligned })
+}
+
+/// How a recording exceeds limits on numbers of objects, if it does: it has more objects live above the largest size of
+/// some limit, or below the smallest, than the other limits allow.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn excess(trace: &Path, limits: &[Limit]) -> anyhow::Result<Option<String>> {
+    let allowed = |is_there: &dyn Fn(&Limit) -> bool| {
+        limits.iter().filter(|limit| is_there(limit)).map(Limit::objects).fold(0, usize::saturating_add) as u64
+    };
+    // Whether above or below, the size, the objects allowed, and those that are live.
+    let above = limits.iter().map(|limit| limit.largest_bytes() as u64).chain([0]);
+    let below = limits.iter().map(|limit| limit.smallest_bytes() as u64);
+    let mut marks: Vec<(bool, u64, u64, u64)> = above
+        .map(|size| (true, size, allowed(&|limit| limit.largest_bytes() as u64 > size), 0))
+        .chain(below.map(|size| (false, size, allowed(&|limit| (limit.smallest_bytes() as u64) < size), 0)))
+        .collect();
+    let mut found = None;
+    each_change(trace, |change| {
+        let (size, is_live) = match change {
+            Change::Live(size) => (size, true),
+            Change::Freed(size) => (size, false),
+        };
+        for (is_above, mark, allowed, live) in &mut marks {
+            if if *is_above { size > *mark } else { size < *mark } {
+                *live = if is_live { *live + 1 } else { live.saturating_sub(1) };
+                if *live > *allowed && found.is_none() {
+                    let side = if *is_above { "more" } else { "less" };
+                    found = Some(format!(
+                        "the recording has {live} objects of {side} than {mark} B live at a time, and the limits allow {allowed}"
+                    ));
+                }
+            }
+        }
+    })?;
+    Ok(found)
 }
 
 /// What a recording has live.
