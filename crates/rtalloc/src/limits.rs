@@ -75,25 +75,35 @@ impl Limit {
     /// At most `objects` live objects of `smallest_bytes` to `largest_bytes` bytes each.
     #[must_use]
     pub const fn between(objects: usize, smallest_bytes: usize, largest_bytes: usize) -> Self {
-        Self { objects, live_bytes: usize::MAX, smallest_bytes, largest_bytes }.normal()
+        Self::valid(Self::checked(objects, usize::MAX, smallest_bytes, largest_bytes))
     }
 
     /// At most `live_bytes` requested bytes live, in objects of `smallest_bytes` to `largest_bytes` bytes each.
     #[must_use]
     pub const fn live(live_bytes: usize, smallest_bytes: usize, largest_bytes: usize) -> Self {
-        Self { objects: usize::MAX, live_bytes, smallest_bytes, largest_bytes }.normal()
+        Self::valid(Self::checked(usize::MAX, live_bytes, smallest_bytes, largest_bytes))
     }
 
-    /// A smallest request of 0 bytes is treated as 1, and no request is larger than what may be live.
-    const fn normal(mut self) -> Self {
-        if self.smallest_bytes == 0 {
-            self.smallest_bytes = 1;
+    /// At most `objects` live objects and `live_bytes` requested bytes, [`usize::MAX`] for no limit; `None` if the largest
+    /// request is smaller than the smallest. A smallest request of 0 bytes is treated as 1, and no request is larger than
+    /// what may be live.
+    #[must_use]
+    pub const fn checked(
+        objects: usize,
+        live_bytes: usize,
+        smallest_bytes: usize,
+        largest_bytes: usize,
+    ) -> Option<Self> {
+        let smallest_bytes = if smallest_bytes == 0 { 1 } else { smallest_bytes };
+        if smallest_bytes > largest_bytes {
+            return None;
         }
-        assert!(self.smallest_bytes <= self.largest_bytes, "the largest request is smaller than the smallest");
-        if self.largest_bytes > self.live_bytes {
-            self.largest_bytes = self.live_bytes;
-        }
-        self
+        let largest_bytes = if largest_bytes > live_bytes { live_bytes } else { largest_bytes };
+        Some(Self { objects, live_bytes, smallest_bytes, largest_bytes })
+    }
+
+    const fn valid(limit: Option<Self>) -> Self {
+        limit.expect("the largest request is not smaller than the smallest")
     }
 
     /// The most live objects; [`usize::MAX`] if only bytes are limited.

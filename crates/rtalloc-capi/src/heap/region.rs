@@ -236,18 +236,20 @@ pub(crate) unsafe fn region_bytes_for(
         return usize::MAX;
     }
     // Replaced below.
-    let mut converted = [Limit::live(0, 1, 1); RT_MOST_LIMITS];
+    let mut converted = [const { Limit::live(0, 1, 1) }; RT_MOST_LIMITS];
     // SAFETY: there are `count` limits.
     for (place, limit) in converted.iter_mut().zip(unsafe { core::slice::from_raw_parts(limits, count) }) {
         let rt_limit { objects, live_bytes, smallest_bytes, largest_bytes } = *limit;
-        if largest_bytes == 0 || smallest_bytes > largest_bytes {
-            return usize::MAX;
-        }
-        *place = match (objects, live_bytes) {
-            (1.., 0) => Limit::between(objects, smallest_bytes, largest_bytes),
-            (0, 1..) => Limit::live(live_bytes, smallest_bytes, largest_bytes),
+        // 0 sets no limit, and one of both is set.
+        let (objects, live_bytes) = match (objects, live_bytes) {
+            (1.., 0) => (objects, usize::MAX),
+            (0, 1..) => (usize::MAX, live_bytes),
             _ => return usize::MAX,
         };
+        let Some(limit) = Limit::checked(objects, live_bytes, smallest_bytes, largest_bytes) else {
+            return usize::MAX;
+        };
+        *place = limit;
     }
     region_bytes_for(converted.get(..count).unwrap_or_default())
 }
