@@ -278,7 +278,9 @@ macro_rules! collect {
                 let costs = [("malloc", contract.allocate), ("free", contract.deallocate), ("realloc", contract.reallocate)];
                 let costs = costs.map(|(operation, cost)| format!("{operation} {}", cost.notation()));
                 let summary = [$($summary),*].map(|line: &str| line.trim().to_string());
-                let abilities = [$(stringify!($ability)),*].into_iter().filter(|ability: &&str| ["regions", "limits"].contains(ability));
+                let abilities = [$(stringify!($ability)),*]
+                    .into_iter()
+                    .filter(|ability: &&str| ["regions", "limits"].contains(ability));
                 Heap {
                     docs: summary.into_iter().chain(["# Time".into(), costs.join(", ") + "."]).collect(),
                     name: name.into(),

@@ -4,11 +4,11 @@
 //! An allocator that meets every [rule](RULES) is a *candidate*. [`choose`] selects among candidates:
 //!
 //! 1. TLSF if it is one, unless a guarantee is wanted. It is the default because of its known properties, not because
-//!    of a formula over two figures: constant time (89 and 81 instructions), and on recorded programs a heap within 1 %
-//!    of best-fit's.
-//! 2. Otherwise the one with the smallest product of time and heap, each relative to the best candidate's. If a deadline
-//!    is given, a shorter time has no further value, and the smallest heap decides; if the heap is given, the shortest
-//!    time.
+//!    of a formula over two figures: constant time (89 and 81 instructions, by `rtalloc bound`), and on recorded
+//!    programs a heap within 1 % of best-fit's (`docs/reproduction.json`).
+//! 2. Otherwise the one with the smallest product of time and heap, each relative to the best candidate's. If a
+//!    deadline is given, a shorter time has no further value, and the smallest heap decides; if the heap is given, the
+//!    shortest time.
 //!
 //! Ties go to the shorter time, then to our allocators, then to the name that sorts first. The default command has
 //! neither deadline nor heap; its time is the observed maximum instead of the bound, and its heap is relative to the
@@ -48,14 +48,15 @@ pub const RULES: [Stated; 6] = [
     Stated {
         rule: Rule::Shared,
         text: "with --threads, several threads use it at once, and none waits for another",
-        because: "under a lock, each waits for up to 240 instructions per thread before it, and longer if one is preempted \
-                  (`rtalloc bound`)",
+        because: "under a lock, each waits for up to 240 instructions per thread before it, and longer if one is \
+                  preempted (`rtalloc bound`)",
     },
     Stated {
         rule: Rule::Guaranteed,
         text: "with --never-refuse, docs/guarantees/ proves a region in which no request within the limits is refused",
-        because: "an attack makes TLSF need 13.2 times the live memory and half-fit 15.7 times, with requests of up to 16 smallest \
-                  blocks (`rtalloc size --attack 1024,16`), where recorded programs need at most 1.32 times",
+        because: "an attack makes TLSF need 13.2 times the live memory and half-fit 15.5 times, with requests of up \
+                  to 16 smallest blocks (`rtalloc size --attack 1024,16`), where recorded programs need at most 1.32 \
+                  times",
     },
     Stated {
         rule: Rule::Fits,

@@ -6,7 +6,8 @@
 ///
 /// An entry has the algorithm in a sentence, the name in identifiers and in commands, the type, and abilities that no
 /// contract states: `regions` if further regions can be added, `serves_again` if any freed block serves the same
-/// request again, `limits` if the type has `region_bytes_for`. Then follows where it is exposed, in this order, each part optional:
+/// request again, `limits` if the type has `region_bytes_for`. Then follows where it is exposed, in this order, each
+/// part optional:
 ///
 /// - `c`: the name of the type in C.
 /// - `malloc`: in the replaced malloc; `starts_small` is `true` if initialising a heap takes little time and touches
@@ -90,7 +91,7 @@ macro_rules! region_allocators {
                 'static, $crate::mechanism::segregated::RoundUp, $width, $stats,
             >, [regions, serves_again] {
                 laboratory: {
-                    wins: "a freed block serves the same request again, and adversaries make it need less than half-fit",
+                    wins: "a freed block serves the same request again, and attacks make it need less than half-fit",
                     loses: "up to half of every block is lost",
                     options: TAGGED,
                     worst_cases: WorstCases::HalfFit,

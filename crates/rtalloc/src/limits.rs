@@ -84,9 +84,9 @@ impl Limit {
         Self::valid(Self::checked(usize::MAX, live_bytes, smallest_bytes, largest_bytes))
     }
 
-    /// At most `objects` live objects and `live_bytes` requested bytes, [`usize::MAX`] for no limit; `None` if the largest
-    /// request is smaller than the smallest. A smallest request of 0 bytes is treated as 1, and no request is larger than
-    /// what may be live.
+    /// At most `objects` live objects and `live_bytes` requested bytes, [`usize::MAX`] for no limit; `None` if the
+    /// largest request is smaller than the smallest. A smallest request of 0 bytes is treated as 1, and no request is
+    /// larger than what may be live.
     #[must_use]
     pub const fn checked(
         objects: usize,

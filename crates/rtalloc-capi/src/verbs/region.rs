@@ -5,8 +5,8 @@
 /// Each line has the summary of the heap, the name of its type, the part of the functions' names, and the allocator.
 /// Heaps with a configuration of their own have the cost classes of allocate, free and reallocate, which are compared
 /// with the allocator's contract, and the type of the configuration. Then follow its further groups of functions:
-/// `regions` if further regions can be added, `limits` if the heap has a region for limits, and the adapters for debugging, each with the path from the heap to the
-/// adapter.
+/// `regions` if further regions can be added, `limits` if the heap has a region for limits, and the adapters for
+/// debugging, each with the path from the heap to the adapter.
 macro_rules! region_heaps {
     ($(
         $(#[doc = $about:literal])*

@@ -44,8 +44,8 @@ pub struct Arguments {
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
 
-    /// At most COUNT live objects of up to SIZE bytes, as in `rtalloc size`; may be given several times. Without it, the
-    /// limits are those of the recording. Without a recording, --never-refuse is implied.
+    /// At most COUNT live objects of up to SIZE bytes, as in `rtalloc size`; may be given several times. Without it,
+    /// the limits are those of the recording. Without a recording, --never-refuse is implied.
     #[arg(long, value_name = "COUNTxSIZE", value_parser = limit)]
     limit: Vec<Limit>,
 

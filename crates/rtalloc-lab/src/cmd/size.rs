@@ -38,7 +38,9 @@ use std::process::ExitCode;
 /// worst of them makes necessary beside what is guaranteed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
-#[command(group(clap::ArgGroup::new("program").args(["limit", "live", "from", "heap", "exact", "attack"]).required(true)))]
+#[command(group(
+    clap::ArgGroup::new("program").args(["limit", "live", "from", "heap", "exact", "attack"]).required(true)
+))]
 pub struct Arguments {
     /// At most COUNT live objects of up to SIZE bytes; of exactly SIZE bytes: COUNTx=SIZE; of a range: COUNTxMIN-MAX.
     /// May be given several times.
@@ -50,7 +52,8 @@ pub struct Arguments {
     live: Option<u64>,
 
     /// The largest request in bytes, for --live and --heap.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["limit", "from", "exact", "attack"])]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, 
+        conflicts_with_all = ["limit", "from", "exact", "attack"])]
     largest: Option<u64>,
 
     /// The smallest request in bytes, for --live and --heap; 1 by default. A request of one byte takes a whole unit, so
@@ -74,7 +77,8 @@ pub struct Arguments {
     #[arg(long, value_name = "M,n", value_parser = world)]
     exact: Option<(usize, usize)>,
 
-    /// Searches for programs with at most M live units and requests of 1 to n that make an allocator need the most memory.
+    /// Searches for programs with at most M live units and requests of 1 to n that make an allocator need the most
+    /// memory.
     #[arg(long, value_name = "M,n", value_parser = large_world)]
     attack: Option<(usize, usize)>,
 
@@ -93,8 +97,9 @@ pub struct Arguments {
         conflicts_with_all = ["limit", "live", "from", "heap", "attack"])]
     states: usize,
 
-    /// Writes a program that a heap refuses as a trace to FILE. With --exact, a shortest one for the largest M and n that
-    /// were decided; with --attack, the worst that was found; otherwise that of the adversary that forces the most.
+    /// Writes a program that a heap refuses as a trace to FILE. With --exact, a shortest one for the largest M and n
+    /// that were decided; with --attack, the worst that was found; otherwise that of the adversary that forces the
+    /// most.
     #[arg(long, value_name = "FILE", conflicts_with = "heap")]
     witness: Option<PathBuf>,
 

@@ -141,8 +141,8 @@ fn of_candidate(
     candidate
 }
 
-/// Bytes of a region, wherever it starts, in which each of several slots has as many bytes of blocks as the only slot of
-/// a heap in `share_bytes`.
+/// Bytes of a region, wherever it starts, in which each of several slots has as many bytes of blocks as the only slot
+/// of a heap in `share_bytes`.
 fn region_of_shares(subject: &Subject, share_bytes: usize, slots: usize) -> Option<u64> {
     // More than any control structure of a heap of 256 slots.
     let ample = (2 * share_bytes * slots + (4 << 20)).next_multiple_of(4096);

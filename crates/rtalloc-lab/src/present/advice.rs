@@ -40,12 +40,10 @@ pub fn text(advice: &Advice, look: Look) -> String {
         text.push_str(&wrapped(line, columns, 0));
         text.push('\n');
     };
-    say(
-        "bound: the larger one of allocate and free, in x86-64 instructions. region: what it is to be given. guaranteed: no \
-         request within the limits is refused. forced: an adversary within the limits is refused in 16 bytes less. \
-         recording: the smallest region that serves it. refused: requests of the recording, in the region. not: the rules \
-         that it does not meet:",
-    );
+    say("bound: the larger one of allocate and free, in x86-64 instructions. region: what it is to be given. \
+         guaranteed: no request within the limits is refused. forced: an adversary within the limits is refused in \
+         16 bytes less. recording: the smallest region that serves it. refused: requests of the recording, in the \
+         region. not: the rules that it does not meet:");
     for stated in RULES.iter().filter(|stated| advice.candidates.iter().any(|one| one.broken.contains(&stated.rule))) {
         text.push_str(&wrapped(&format!("{}: {} ({})", name(stated.rule), stated.text, stated.because), columns, 2));
         text.push('\n');
@@ -111,13 +109,15 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
     };
     facts.push(("heap guaranteed", bytes(taken.size.guaranteed_bytes) + &theorem));
     let forced = taken.size.forced.as_ref();
+    let of_one_slot = if taken.is_shared { ", of one slot" } else { "" };
     facts.push((
         "heap forced",
         bytes(forced.map(|forced| forced.region_bytes))
-            + &forced.map_or_else(String::new, |forced| format!(" (adversary {})", forced.adversary)),
+            + &forced.map_or_else(String::new, |forced| format!(" (adversary {})", forced.adversary))
+            + of_one_slot,
     ));
     if advice.trace.is_some() {
-        facts.push(("heap measured", bytes(taken.size.measured_bytes)));
+        facts.push(("heap measured", bytes(taken.size.measured_bytes) + of_one_slot));
         let refused = match taken.refused {
             Some(0) => "no request refused".into(),
             Some(refused) => format!("{} refused", number::counted(refused, "request")),
@@ -208,17 +208,16 @@ fn explain(advice: &Advice, say: &mut dyn FnMut(&str)) {
     let smallest = near().filter_map(|one| Some((needed(one)?, &one.size.subject))).min();
     if let (Some((bound, quick)), Some((bytes, small))) = (shortest, smallest) {
         say(&format!(
-            "Of those that meet the other rules, the shortest bound is {} ({quick}), and the smallest region {} B ({small}).",
+            "Of those that meet the other rules, the shortest bound is {} ({quick}), and the smallest region {} B \
+             ({small}).",
             instructions(Some(bound)),
             number::grouped(bytes)
         ));
     }
     if advice.wishes.threads.is_some() {
-        say(
-            "Behind a lock, every allocator serves several threads: an operation waits for one operation of each other \
-             thread if the lock is fair and no thread is interrupted while it holds it (`Locked`, `rtalloc bound`). Ask \
-             without --threads for one.",
-        );
+        say("Behind a lock, every allocator serves several threads: an operation waits for one operation of each \
+             other thread if the lock is fair and no thread is interrupted while it holds it (`Locked`, `rtalloc \
+             bound`). Ask without --threads for one.");
     }
     if !advice.changes.is_empty() {
         say("With other wishes:");
@@ -270,16 +269,16 @@ fn candidates(advice: &Advice, look: Look) -> String {
 /// What the figures do not say.
 fn unknown(advice: &Advice) -> Vec<String> {
     let mut lines = vec![
-        "Time: instructions are not seconds. A bound counts those of x86-64 code of the Rust type in this program, and \
-         --deadline is held against it; C, another target and another compiler have their own (`rtalloc bound --binary`, \
-         and rt_..._bound in C)."
+        "Time: instructions are not seconds. A bound counts those of x86-64 code of the Rust type in this program, \
+         and --deadline is held against it; C, another target and another compiler have their own (`rtalloc bound \
+         --binary`, and rt_..._bound in C)."
             .to_string(),
     ];
     let taken = advice.taken.map(|index| &advice.candidates[index]);
     if advice.are_recorded {
         lines.push(format!(
-            "Other runs: the limits are those of this recording, increased by {} % (--margin), and a measured region serves \
-             this recording. If you know how many objects are live at most, give --limit.",
+            "Other runs: the limits are those of this recording, increased by {} % (--margin), and a measured region \
+             serves this recording. If you know how many objects are live at most, give --limit.",
             advice.margin_per_cent
         ));
     }
@@ -292,7 +291,9 @@ fn unknown(advice: &Advice) -> Vec<String> {
     }
     if taken.is_some_and(|one| one.size.guaranteed_bytes.is_none()) {
         lines.push(
-            "Whether another program within the limits is served: no guarantee is known for this allocator.".into(),
+            "Whether another program within the limits is served: no guarantee is known for this allocator and these \
+             requests."
+                .into(),
         );
     } else if taken.is_some_and(|one| one.region_bytes < one.size.guaranteed_bytes) {
         lines.push(
@@ -309,9 +310,9 @@ fn unknown(advice: &Advice) -> Vec<String> {
     }
     if taken.is_some_and(|one| one.is_shared) {
         lines.push(
-            "Threads: each slot owns an equal share of the region. It was measured as if each thread did everything the \
-             recording does; `rtalloc threads` replays a recording with its threads. The bound is that of a slot's \
-             operations; `Global`, `Joint` and rt_arenas_malloc have none."
+            "Threads: each slot owns an equal share of the region. It was measured as if each thread did everything \
+             the recording does; `rtalloc threads` replays a recording with its threads. The bound is that of a \
+             slot's operations; `Global`, `Joint` and rt_arenas_malloc have none."
                 .into(),
         );
     } else {

@@ -43,35 +43,45 @@ pub fn code(wanted: Wanted<'_>) -> Option<Code> {
     }
     let computed = about.region_for.is_some() && !wanted.limits.is_empty();
     let heap = written(about.rust_type);
-    let rust = if computed {
-        format!(
-            "use rtalloc::RegionAllocator;\nuse rtalloc::adapt::Memory;\nuse rtalloc::limits::Limit;\n\n\
-             type Heap = {heap};\n\n{}const REGION_BYTES: usize = Heap::region_bytes_for(&LIMITS);\n\n{}",
-            limits(wanted.limits),
-            maker("REGION_BYTES")
-        )
+    let (uses, constants, bytes) = if computed {
+        let constants =
+            format!("{}const REGION_BYTES: usize = Heap::region_bytes_for(&LIMITS);\n\n", limits(wanted.limits));
+        ("use rtalloc::limits::Limit;\n", constants, "REGION_BYTES".to_string())
     } else {
-        let maker = maker(&region_bytes.to_string());
-        format!("use rtalloc::RegionAllocator;\nuse rtalloc::adapt::Memory;\n\ntype Heap = {heap};\n\n{maker}")
+        ("", String::new(), region_bytes.to_string())
     };
+    let rust = format!(
+        "use rtalloc::RegionAllocator;\n\
+         use rtalloc::adapt::Memory;\n\
+         {uses}\n\
+         type Heap = {heap};\n\n\
+         {constants}static MEMORY: Memory<{bytes}> = Memory::new();\n\n\
+         /// The heap; `None` at the second call.\n\
+         pub fn make_heap() -> Option<Heap> {{\n    \
+             Heap::new(MEMORY.take()?, Default::default()).ok()\n\
+         }}\n"
+    );
     // The heaps of the C library count statistics.
     let bytes = if wanted.is_given { region_bytes } else { region_bytes + C_MORE_BYTES as u64 };
     let name = about.c_type;
-    let c = format!(
-        "#include <rtalloc.h>\n\nstatic _Alignas(max_align_t) unsigned char memory[{bytes}];\nstatic {name} *heap;\n\n\
-         int make_heap(void) {{\n    heap = {name}_init(memory, sizeof memory);\n    return heap != NULL;\n}}\n"
-    );
+    let c = in_c(name, bytes, &format!("{name}_init(memory, sizeof memory)"));
     let cpp = format!(
-        "#include <rtalloc.hpp>\n\nstatic rtalloc::static_heap<rtalloc::{}, {bytes}> heap;\n",
+        "#include <rtalloc.hpp>\n\n\
+         static rtalloc::static_heap<rtalloc::{}, {bytes}> heap;\n",
         name.trim_start_matches("rt_")
     );
     Some(Code { rust, c, cpp })
 }
 
-fn maker(bytes: &str) -> String {
+fn in_c(name: &str, bytes: u64, made: &str) -> String {
     format!(
-        "static MEMORY: Memory<{bytes}> = Memory::new();\n\n/// The heap; `None` at the second call.\npub fn make_heap() -> \
-         Option<Heap> {{\n    Heap::new(MEMORY.take()?, Default::default()).ok()\n}}\n"
+        "#include <rtalloc.h>\n\n\
+         static _Alignas(max_align_t) unsigned char memory[{bytes}];\n\
+         static {name} *heap;\n\n\
+         int make_heap(void) {{\n    \
+             heap = {made};\n    \
+             return heap != NULL;\n\
+         }}\n"
     )
 }
 
@@ -92,22 +102,24 @@ fn limits(limits: &[LimitFacts]) -> String {
     text + "];\n"
 }
 
+/// Each thread claims a slot of the heap.
 fn arenas(bytes: u64, slots: u64) -> Code {
     Code {
         rust: format!(
-            "use rtalloc::adapt::Memory;\nuse rtalloc::{{Arenas, ArenasConfig, SharedAllocator}};\n\nstatic MEMORY: \
-             Memory<{bytes}> = Memory::new();\n\n/// The heap, of which each thread claims a slot; `None` at the second \
-             call.\npub fn make_heap() -> Option<Arenas<'static>> {{\n    let config = ArenasConfig {{ slots: {slots}, \
-             ..ArenasConfig::default() }};\n    Arenas::new(MEMORY.take()?, config).ok()\n}}\n"
+            "use rtalloc::adapt::Memory;\n\
+             use rtalloc::{{Arenas, ArenasConfig, SharedAllocator}};\n\n\
+             static MEMORY: Memory<{bytes}> = Memory::new();\n\n\
+             /// The heap, of which each thread claims a slot; `None` at the second call.\n\
+             pub fn make_heap() -> Option<Arenas<'static>> {{\n    \
+                 let config = ArenasConfig {{ slots: {slots}, ..ArenasConfig::default() }};\n    \
+                 Arenas::new(MEMORY.take()?, config).ok()\n\
+             }}\n"
         ),
-        c: format!(
-            "#include <rtalloc.h>\n\nstatic _Alignas(max_align_t) unsigned char memory[{bytes}];\nstatic rt_arenas *heap;\n\n/* Each thread \
-             claims a slot of it. */\nint make_heap(void) {{\n    heap = rt_arenas_init(memory, sizeof memory, {slots});\n    \
-             return heap != NULL;\n}}\n"
-        ),
+        c: in_c("rt_arenas", bytes, &format!("rt_arenas_init(memory, sizeof memory, {slots})")),
         cpp: format!(
-            "#include <rtalloc.hpp>\n\nstatic std::byte memory[{bytes}];\n// Each thread claims a slot of it.\nstatic \
-             rtalloc::shared_heap<rtalloc::arenas> heap(memory, {slots});\n"
+            "#include <rtalloc.hpp>\n\n\
+             static std::byte memory[{bytes}];\n\
+             static rtalloc::shared_heap<rtalloc::arenas> heap(memory, {slots});\n"
         ),
     }
 }
@@ -121,7 +133,9 @@ impl Code {
             code.lines().map(line).collect::<String>()
         };
         format!(
-            "In Rust:\n\n{}\nIn C, on a 64-bit target (its bounds are higher; rt_..._bound has them):\n\n{}\nIn C++, the same:\n\n{}",
+            "In Rust:\n\n{}\n\
+             In C, on a 64-bit target (its bounds are higher; rt_..._bound has them):\n\n{}\n\
+             In C++, the same:\n\n{}",
             indented(&self.rust),
             indented(&self.c),
             indented(&self.cpp)
@@ -137,7 +151,8 @@ mod tests {
     fn types_have_full_paths() {
         assert_eq!(
             written(
-                "$crate :: Tlsf < 'static, 5, $crate::mechanism::segregated::RoundUp,\n a::Offset32, rtalloc::mechanism::stats::NoStats, >"
+                "$crate :: Tlsf < 'static, 5, $crate::mechanism::segregated::RoundUp,\n a::Offset32, \
+                 rtalloc::mechanism::stats::NoStats, >"
             ),
             "rtalloc::Tlsf<'static, 5, rtalloc::mechanism::segregated::RoundUp, a::Offset32>"
         );

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn exact(exact: &Exact, look: Look) -> String {
     let mut text = wrapped(
-        "The exact smallest heap, in units, that refuses no program with at most M units live and requests of 1 to n; a \
-         unit is the smallest block, its header included. >= where a heap has too many states: all smaller heaps refuse \
-         some program.",
+        "The exact smallest heap, in units, that refuses no program with at most M units live and requests of 1 to \
+         n; a unit is the smallest block, its header included. >= where a heap has too many states: all smaller \
+         heaps refuse some program.",
         look.columns,
         0,
     );
@@ -95,8 +95,8 @@ fn held(row: &ExactRow, guarantee: &str) -> String {
 pub fn attacks(attacks: &Attacks, look: Look) -> String {
     let Attacks { m, n, programs, .. } = attacks;
     let heading = format!(
-        "The smallest heap that the worst programs leave, with at most M = {} live units and requests of 1 to {n}, divided by \
-         M; a unit is the smallest block, its header included.",
+        "The smallest heap that the worst programs leave, with at most M = {} live units and requests of 1 to {n}, \
+         divided by M; a unit is the smallest block, its header included.",
         number::grouped(*m as u64)
     );
     let mut text = wrapped(&heading, look.columns, 0);
@@ -122,17 +122,11 @@ pub fn attacks(attacks: &Attacks, look: Look) -> String {
     let headings = ["\nallocator", "\nadversary", "named\n/ M", "found\n/ M", "guaranteed\n/ M", "guaranteed\n/ worst"];
     text.push_str(&table(&headings, 2, known.iter().map(row), look));
     let mut notes = vec![format!(
-        "named: the worst of nine adversaries. found: the worst of a beam search and of {} programs of an evolution, against \
-         the allocator's own code; the same on every machine. guaranteed: docs/guarantees/.",
+        "named: the worst of nine adversaries. found: the worst of a beam search and of {} programs of an evolution, \
+         against the allocator's own code; the same on every machine. guaranteed: docs/guarantees/.",
         number::grouped(*programs as u64)
     )];
-    let left_out: Vec<String> = others
-        .iter()
-        .map(|row| format!("{}: {}", row.subject, row.trouble.as_deref().unwrap_or("no figures")))
-        .collect();
-    if !left_out.is_empty() {
-        notes.push(format!("Left out: {}.", left_out.join("; ")));
-    }
+    notes.extend(left_out(others.iter().map(|row| (&row.subject, &row.trouble))));
     for note in notes {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
@@ -177,30 +171,24 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     text.push_str(&lines(table, 1));
     let mut notes = vec![
         "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a \
-         program within the limits is refused in a region 16 bytes smaller, at the start of a page, or no heap fits there. guaranteed: an \
-         upper bound; in this region, or any larger one, no request within the limits is refused, whatever their order \
-         (docs/guarantees/). The true need is between the two. Blocks must not be resized: allocate, copy and free \
-         instead."
+         program within the limits is refused in a region 16 bytes smaller, at the start of a page, or no heap fits \
+         there. guaranteed: an upper bound; in this region, or any larger one, no request within the limits is \
+         refused, whatever their order (docs/guarantees/). The true need is between the two. Blocks must not be \
+         resized: allocate, copy and free instead."
             .to_string(),
-        "For 64-bit targets. On 32-bit ones the smallest block has 8 bytes, not 16, and the region can be larger: use \
-         the constant expression in Rust."
+        "For 64-bit targets. On 32-bit ones the smallest block has 8 bytes, not 16, and the region can be larger: \
+         use the constant expression in Rust."
             .into(),
-        "instr: static bounds in x86-64 instructions, in a heap of 16 MiB where they depend on its size. -: no constant; \
-         or, of sizes, none found."
+        "instr: static bounds in x86-64 instructions, in a heap of 16 MiB where they depend on its size. -: no \
+         constant; or, of sizes, none found."
             .into(),
     ];
     if has_recording {
-        let recording = "recording: a region that serves this recording, found to 1/256 of its live memory; another run may \
-                         need more.";
+        let recording = "recording: a region that serves this recording, found to 1/256 of its live memory; another \
+                         run may need more.";
         notes.push(recording.into());
     }
-    let left_out: Vec<String> = others
-        .iter()
-        .map(|row| format!("{}: {}", row.subject, row.trouble.as_deref().unwrap_or("no figures")))
-        .collect();
-    if !left_out.is_empty() {
-        notes.push(format!("Left out: {}.", left_out.join("; ")));
-    }
+    notes.extend(left_out(others.iter().map(|row| (&row.subject, &row.trouble))));
     for note in notes {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
@@ -213,6 +201,14 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
         }
     }
     text
+}
+
+/// The allocators without figures, and why.
+fn left_out<'a>(rows: impl Iterator<Item = (&'a String, &'a Option<String>)>) -> Option<String> {
+    let row =
+        |(name, trouble): (&String, &Option<String>)| format!("{name}: {}", trouble.as_deref().unwrap_or("no figures"));
+    let rows: Vec<String> = rows.map(row).collect();
+    (!rows.is_empty()).then(|| format!("Left out: {}.", rows.join("; ")))
 }
 
 /// A limit in words.
@@ -233,9 +229,9 @@ pub(super) fn stated(limit: &LimitFacts) -> String {
 pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
     let MayBeLive { heap_bytes, smallest_bytes, largest_bytes, rows } = may;
     let heading = format!(
-        "Region of {} B, requests of {smallest_bytes} to {largest_bytes} B: the most requested bytes that may be live \
-         at the same time if no request is ever to be refused. Blocks must not be resized: allocate, copy and free \
-         instead.",
+        "Region of {} B, requests of {smallest_bytes} to {largest_bytes} B: the most requested bytes that may be \
+         live at the same time if no request is ever to be refused. Blocks must not be resized: allocate, copy and \
+         free instead.",
         number::grouped(*heap_bytes)
     );
     let mut text = wrapped(&heading, look.columns, 0);

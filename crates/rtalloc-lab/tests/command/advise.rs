@@ -144,7 +144,8 @@ fn the_code_of_every_allocator_compiles() {
     compiles(std::process::Command::new("c++").args(["-std=c++17", "-fsyntax-only", "-I"]).arg(&include).arg(file));
     let library = root().join("crates/rtalloc").canonicalize().expect("the library");
     let manifest = format!(
-        "[package]\nname = \"all\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\npath = \"all.rs\"\n[dependencies]\nrtalloc = {{ \
+        "[package]\nname = \"all\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\npath = \
+         \"all.rs\"\n[dependencies]\nrtalloc = {{ \
          path = {library:?} }}\n[workspace]\n"
     );
     std::fs::write(folder.path().join("Cargo.toml"), manifest).expect("a file");

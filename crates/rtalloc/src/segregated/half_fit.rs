@@ -28,11 +28,12 @@
 //!
 //! # Parameters
 //!
-//! `P` is the split policy. [`Exact`] grants the requested size. With [`RoundUp`](crate::mechanism::segregated::RoundUp)
-//! every block is a power of two, header included, as in o1heap: up to half of it is lost, but a request is refused only
-//! if no free block is as large as its block. The attacks that make the other policy need n·M then find 4.7·M for n = 16
-//! and 7.5·M for n = 256, little more than against a binary buddy. No proof of such a bound is known: what is guaranteed is the same n'·(M -
-//! n'/2), and o1heap's 2M·(1 + ⌈log2 n⌉) is neither proved nor refuted for it. For `Exact` it is refuted.
+//! `P` is the split policy. [`Exact`] grants the requested size. With
+//! [`RoundUp`](crate::mechanism::segregated::RoundUp) every block is a power of two, header included, as in o1heap: up
+//! to half of it is lost, but a request is refused only if no free block is as large as its block. The attacks that
+//! make the other policy need n·M then find 4.7·M for n = 16 and 7.5·M for n = 256, little more than against a binary
+//! buddy. No proof of such a bound is known: what is guaranteed is the same n'·(M - n'/2), and o1heap's 2M·(1 + ⌈log2
+//! n⌉) is neither proved nor refuted for it. For `Exact` it is refuted.
 //!
 //! `W` is the width of tags and links ([`crate::mechanism::word`]), `T` the statistics ([`crate::mechanism::stats`]),
 //! `G` the validation of tags ([`crate::mechanism::validation`]).

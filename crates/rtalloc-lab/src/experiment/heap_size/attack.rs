@@ -1,10 +1,10 @@
 //! A search for programs that make an allocator need much memory: a beam of programs that read addresses, then
 //! evolution.
 //!
-//! A [`Program`] is a list of parts, each of which looks at the addresses of what is live: requests of one size until no
-//! more may be live; frees that keep gaps small, or keep one object in each aligned block, or every other object; and a
-//! round of a few steps that is repeated. Sizes are stated relative to the largest request, so a program found with few
-//! live units is also played with many.
+//! A [`Program`] is a list of parts, each of which looks at the addresses of what is live: requests of one size until
+//! no more may be live; frees that keep gaps small, or keep one object in each aligned block, or every other object;
+//! and a round of a few steps that is repeated. Sizes are stated relative to the largest request, so a program found
+//! with few live units is also played with many.
 //!
 //! Its score is the highest end of a block in ample memory. Nothing in the search is specific to an allocator, and the
 //! same seed gives the same programs on every machine.

@@ -58,8 +58,8 @@ pub fn measure(
     Ok(Sizes { limits: limits.iter().map(|limit| limit.into()).collect(), rows })
 }
 
-/// Performs `work` for every allocator, each in a process of its own with a limit of processor time, and passes the results to `done` as they come. The
-/// calling process should be single-threaded: it forks.
+/// Performs `work` for every allocator, each in a process of its own with a limit of processor time, and passes the
+/// results to `done` as they come. The calling process should be single-threaded: it forks.
 ///
 /// # Errors
 ///
@@ -228,9 +228,9 @@ pub fn may_be_live(subject: &Subject, heap_bytes: usize, smallest: usize, larges
     Some(enough)
 }
 
-/// Passes the size of every object that becomes live or is freed, a request at a larger alignment than every block has as
-/// one of that size. A resize is an allocation followed by a free. Returns the resizes, and the requests with a larger
-/// alignment.
+/// Passes the size of every object that becomes live or is freed, a request at a larger alignment than every block has
+/// as one of that size. A resize is an allocation followed by a free. Returns the resizes, and the requests with a
+/// larger alignment.
 fn each_change(trace: &Path, mut change: impl FnMut(Change)) -> anyhow::Result<(u64, u64)> {
     let mut reader = Reader::open(trace)?;
     let mut sizes: HashMap<u32, u64> = HashMap::new();
@@ -315,7 +315,8 @@ pub fn excess(trace: &Path, limits: &[Limit]) -> anyhow::Result<Option<String>> 
                 if *live > *allowed && found.is_none() {
                     let side = if *is_above { "more" } else { "less" };
                     found = Some(format!(
-                        "the recording has {live} objects of {side} than {mark} B live at a time, and the limits allow {allowed}"
+                        "the recording has {live} objects of {side} than {mark} B live at a time, and the \
+                         limits allow {allowed}"
                     ));
                 }
             }
