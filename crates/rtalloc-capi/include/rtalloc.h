@@ -370,6 +370,16 @@ typedef struct {
     size_t max_region_bytes;
 } rt_heap_config;
 
+// Most pools of a heap of pools.
+#define RT_MOST_POOLS 16
+
+// The configuration of a heap of pools. In C, pools for requests of up to 200 and 1,500 bytes are `{.largest_bytes =
+// {200, 1500}}`.
+typedef struct {
+    // The largest request of each pool, ascending, each below 2 GiB; 0 after the last one. All 0: the default.
+    size_t largest_bytes[RT_MOST_POOLS];
+} rt_pools_config;
+
 // Objects that may be live at the same time: a number of them or of bytes. In C, 64 objects of up to 200 bytes are
 // `{.objects = 64, .largest_bytes = 200}`.
 typedef struct {
@@ -557,6 +567,19 @@ typedef size_t rt_region;
 
 #define RT_DECLARE_LIMITS(rt_HEAP) \
     size_t rt_HEAP##_region_bytes_for(const rt_limit *limits, size_t count)
+
+// size_t rt_HEAP_region_bytes_for(const rt_pools_config *config, const rt_limit *limits, size_t count);
+//
+// Returns the bytes of a region, wherever it starts, in which a heap of these pools never refuses a request within the
+// `count` limits, whatever the order of requests and frees; SIZE_MAX if no region suffices, if a request is larger than
+// the largest pool's, if a limit or the configuration is invalid, or if there are more than RT_MOST_LIMITS. A larger
+// region is as good. Alignments must be at most the contract's `alignment_bytes`, and blocks must not be resized:
+// allocate, copy and free instead. docs/guarantees/ of rtalloc has theorem and proof.
+// Requires: `limits` is NULL or has `count` limits; `config` is NULL or valid.
+// Time: O(count), for each pool.
+
+#define RT_DECLARE_LIMITS_FOR_SIZES(rt_HEAP) \
+    size_t rt_HEAP##_region_bytes_for(const rt_pools_config *config, const rt_limit *limits, size_t count)
 
 // Number of components of a heap with quotas. They are numbered from 0.
 #define RT_COMPONENTS 8
@@ -855,6 +878,10 @@ RT_DECLARE_REGION_HEAP(rt_simple_segregated, rt_heap_config); RT_DECLARE_LIMITS(
 // Kingsley's allocator: a list per power of two, never coalesced.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_kingsley, rt_heap_config); RT_DECLARE_LIMITS(rt_kingsley);
+
+// Pools: simple segregated storage with up to sixteen sizes of the user's choice; by default powers of two.
+// Time: malloc O(1), free O(1), realloc O(1).
+RT_DECLARE_REGION_HEAP(rt_pools, rt_pools_config); RT_DECLARE_LIMITS_FOR_SIZES(rt_pools);
 
 // First-fit: one list, freed blocks at its head; the first block that is large enough is split.
 // Time: malloc O(n), free O(1), realloc O(n).
@@ -1549,6 +1576,7 @@ rt_error rt_shared_compact_fit_check(const rt_shared_compact_fit *heap, rt_corru
 #undef RT_DECLARE_REGION_HEAP
 #undef RT_DECLARE_REGIONS
 #undef RT_DECLARE_LIMITS
+#undef RT_DECLARE_LIMITS_FOR_SIZES
 #undef RT_DECLARE_GUARDED
 #undef RT_DECLARE_TRACED
 #undef RT_DECLARE_FAILING

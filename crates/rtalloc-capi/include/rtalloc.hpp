@@ -127,6 +127,7 @@
 
 /// The region heaps for debugging, each with its own configuration, `rt_X_config`. `MORE` and `ONE` as above.
 #define RTALLOC_DEBUG_ALLOCATORS(MORE, ONE)                                                                            \
+    ONE(pools)                                                                                                         \
     ONE(guarded_tlsf)                                                                                                  \
     MORE(failing_tlsf)                                                                                                 \
     ONE(quota_tlsf)                                                                                                    \
@@ -840,7 +841,35 @@ template <> struct region_for<simple_segregated> {
     }
 };
 
+/// docs/guarantees/segregated.md, with the largest request of each pool
+template <std::size_t N> constexpr std::size_t bytes_in_pools(const rt_pools_config& pools, const rt_limit (&limits)[N], std::size_t largest) {
+    std::size_t all_bytes = 0, below_bytes = 0;
+    for (std::size_t number = 0; number < RT_MOST_POOLS; ++number) {
+        // Powers of two by default.
+        const bool is_default = pools.largest_bytes[0] == 0;
+        const std::size_t chosen = is_default ? (unit_bytes << number) - header_bytes : pools.largest_bytes[number];
+        if (chosen == 0) continue;
+        const std::size_t block_bytes = (chosen + header_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+        const bool ascends = is_default || number == 0 || (pools.largest_bytes[number - 1] != 0 && pools.largest_bytes[number - 1] < chosen);
+        if (!ascends || chosen > most_bytes / 2) return no_region;
+        all_bytes = sum(all_bytes, product(most_objects(limits, below_bytes + 1, block_bytes - header_bytes), block_bytes));
+        below_bytes = block_bytes - header_bytes;
+    }
+    return below_bytes < largest ? no_region : sum(all_bytes, (RT_MOST_POOLS + 1) * header_bytes + RT_MOST_POOLS * 4 + unit_bytes);
+}
+
 } // namespace detail
+
+/// Bytes of a region, wherever it starts, in which a heap of these pools never refuses a request within the limits: a
+/// constant expression, for `static_heap` or `static_assert`. The largest `std::size_t` if no region suffices, a request
+/// is larger than the largest pool's, or a limit or the pools are invalid. Up to a few hundred bytes larger than what
+/// rt_pools_region_bytes_for computes, whose documentation has the assumptions.
+template <std::size_t N> constexpr std::size_t region_bytes_for(const rt_pools_config& pools, const rt_limit (&limits)[N]) noexcept {
+    const std::size_t largest = detail::largest_bytes(limits);
+    if (largest == detail::no_region) return largest;
+    const std::size_t bytes = detail::sum(detail::bytes_in_pools(pools, limits, largest), detail::control_bytes);
+    return bytes > detail::most_bytes ? detail::no_region : bytes;
+}
 
 /// Bytes of a region, wherever it starts, in which no request within the limits is ever refused, whatever the order of
 /// requests and frees: a constant expression, for `static_heap` or `static_assert`. `Allocator` is `binary_buddy`,

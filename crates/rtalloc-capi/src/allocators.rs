@@ -9,7 +9,7 @@ use crate::error::rt_error;
 use crate::heap::handle::{self, rt_compact_fit_config, rt_fragmentation, rt_handle, rt_object_visitor, status_of};
 #[cfg(target_has_atomic = "ptr")]
 use crate::heap::shared::{self, rt_refusals, rt_shared_config, rt_steps};
-use crate::heap::{region, rt_heap_config, rt_limit, rt_region};
+use crate::heap::{region, rt_heap_config, rt_limit, rt_pools_config, rt_region};
 use crate::report::{rt_corruption, rt_stats, rt_visitor};
 #[cfg(target_has_atomic = "ptr")]
 use crate::verbs::shared_heaps;
@@ -31,21 +31,22 @@ use rtalloc::{CompactFit, CompactFitNonMoving, HandleAllocator, RegionAllocator,
 #[cfg(target_has_atomic = "ptr")]
 use rtalloc::{Arenas, BitmapBuddy, SharedAllocator, TreeBuddy};
 
-/// Exports the functions of the entries of the library's table that have a type in C.
+/// Exports the functions of the entries of the library's table that have a type in C. Those with a configuration of their
+/// own have constant costs, which is compared with their contracts.
 macro_rules! heaps_of_the_library {
     ($(
         $(#[doc = $summary:literal])*
         $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
-            $(c: $opaque:ident,)?
+            $(c: $opaque:ident $(by $config:ident)?,)?
             $(malloc: starts_small $starts_small:literal,)?
             $(laboratory: { $($about:tt)* },)?
         }
     )*) => {
-        $(heaps_of_the_library!([$($opaque)?] $(#[doc = $summary])* $name: $heap $(, $ability)*);)*
+        $(heaps_of_the_library!([$($opaque $(by $config)?)?] $(#[doc = $summary])* $name: $heap $(, $ability)*);)*
     };
     ([] $($entry:tt)*) => {};
-    ([$opaque:ident] $(#[doc = $summary:literal])* $name:ident: $heap:ty $(, $ability:ident)*) => {
-        region_heaps! { $(#[doc = $summary])* $opaque, $name: $heap $(, $ability)*; }
+    ([$opaque:ident $(by $config:ident)?] $(#[doc = $summary:literal])* $name:ident: $heap:ty $(, $ability:ident)*) => {
+        region_heaps! { $(#[doc = $summary])* $opaque, $name: $heap $(, "O(1)" "O(1)" "O(1)" by $config)? $(, $ability)*; }
     };
 }
 

@@ -44,6 +44,7 @@
 
 // TLSF with adapters for debugging, each with its own configuration.
 #define DEBUG_ALLOCATORS(X)                                                                                            \
+    X(pools)                                                                                                           \
     X(guarded_tlsf)                                                                                                    \
     X(failing_tlsf)                                                                                                    \
     X(quota_tlsf)                                                                                                      \

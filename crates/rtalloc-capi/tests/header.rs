@@ -265,7 +265,7 @@ macro_rules! collect {
     ($(
         $(#[doc = $summary:literal])*
         $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
-            $(c: $opaque:ident,)?
+            $(c: $opaque:ident $(by $config:ident)?,)?
             $(malloc: starts_small $starts_small:literal,)?
             $(laboratory: { $($about:tt)* },)?
         }
@@ -273,18 +273,18 @@ macro_rules! collect {
         /// The entries of the library's table that have a type in C.
         fn of_the_library() -> Vec<Heap> {
             let mut heaps = Vec::new();
-            $(heaps.extend([$(stringify!($opaque))?].map(|name: &str| {
+            $(heaps.extend([$((stringify!($opaque), [$(stringify!($config))?].first().copied()))?].map(|(name, config): (&str, Option<&str>)| {
                 let contract = <$heap as RegionAllocator<'static>>::CONTRACT;
                 let costs = [("malloc", contract.allocate), ("free", contract.deallocate), ("realloc", contract.reallocate)];
                 let costs = costs.map(|(operation, cost)| format!("{operation} {}", cost.notation()));
                 let summary = [$($summary),*].map(|line: &str| line.trim().to_string());
                 let abilities = [$(stringify!($ability)),*]
                     .into_iter()
-                    .filter(|ability: &&str| ["regions", "limits"].contains(ability));
+                    .filter(|ability: &&str| ["regions", "limits", "limits_for_sizes"].contains(ability));
                 Heap {
                     docs: summary.into_iter().chain(["# Time".into(), costs.join(", ") + "."]).collect(),
                     name: name.into(),
-                    config: None,
+                    config: config.map(str::to_string),
                     abilities: abilities.map(str::to_string).collect(),
                 }
             }));)*

@@ -250,7 +250,7 @@ macro_rules! kinds {
     ($(
         $(#[$summary:meta])*
         $function:ident, $name:literal: $heap:ty, [$($ability:ident),*] {
-            $(c: $opaque:ident,)?
+            $(c: $opaque:ident $(by $config:ident)?,)?
             $(malloc: starts_small $starts_small:literal,)?
             $(laboratory: { $($about:tt)* },)?
         }

@@ -25,6 +25,8 @@ pub struct About {
     pub guarantee: Option<Guarantee>,
     /// The region for limits of what is live, if the library computes it.
     pub region_for: Option<RegionFor>,
+    /// Chooses its sizes for limits, if they are chosen.
+    pub sizes_for: Option<SizesFor>,
     /// What limits the loops of its operations.
     pub loop_limits: LoopLimits,
     /// Bytes of a page-block by size class, for heaps whose objects have handles.
@@ -47,6 +49,7 @@ impl About {
         worst_cases: WorstCases::Unknown,
         guarantee: None,
         region_for: None,
+        sizes_for: None,
         loop_limits: LoopLimits::NONE,
         page_blocks: None,
         in_dozen: false,
@@ -75,6 +78,9 @@ pub struct Peer {
 
 /// Bytes of a region in which nothing within the limits of any mode is refused; a set of limits for each mode.
 pub type RegionFor = fn(modes: &[&[Limit]]) -> usize;
+
+/// The sizes, the largest request of each, with which an allocator of chosen sizes needs the smallest such region.
+pub type SizesFor = fn(modes: &[&[Limit]]) -> Vec<usize>;
 
 /// Allocators that have the same worst cases. The laboratory lists the scenarios of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

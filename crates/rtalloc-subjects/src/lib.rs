@@ -16,6 +16,7 @@ mod guarantee;
 pub mod handles;
 mod heap;
 mod one_slot;
+pub mod pools;
 // A build may leave out every peer that uses the helpers.
 #[cfg_attr(not(feature = "peers"), allow(dead_code))]
 mod peers;
@@ -26,7 +27,7 @@ pub mod steps;
 mod subject;
 mod table;
 
-pub use about::{About, LoopLimits, Peer, RegionFor, WorstCases};
+pub use about::{About, LoopLimits, Peer, RegionFor, SizesFor, WorstCases};
 pub use adapter::{Made, Make, Ours, Release, Target};
 pub use entries::{AllocateEntry, DeallocateEntry, Entries, GrantedEntry, NATURAL_ALIGN_BYTES, Reach, ReallocateEntry};
 pub use guarantee::{Guarantee, Unit};

@@ -8,7 +8,7 @@ use crate::ablations::{
 use crate::adapter::{AsDefault, configured, ours};
 use crate::compact_fit::{NotFull, page_blocks};
 use crate::one_slot::{self, OneSlot};
-use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, handles, peers};
+use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, handles, peers, pools};
 use rtalloc::adapt::SingleUser;
 use rtalloc::compact_fit::{DefaultLadder, Framed, PaperLadder};
 use rtalloc::concurrent::arenas::Arenas;
@@ -83,7 +83,7 @@ macro_rules! region_allocators {
     ($(
         $(#[doc = $summary:literal])*
         $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
-            $(c: $opaque:ident,)?
+            $(c: $opaque:ident $(by $config:ident)?,)?
             $(malloc: starts_small $starts_small:literal,)?
             $(laboratory: $about:tt,)?
         }

@@ -6,10 +6,10 @@
 ///
 /// An entry has the algorithm in a sentence, the name in identifiers and in commands, the type, and abilities that no
 /// contract states: `regions` if further regions can be added, `serves_again` if any freed block serves the same
-/// request again, `limits` if the type has `region_bytes_for`. Then follows where it is exposed, in this order, each
+/// request again, `limits` if the type has `region_bytes_for`, `limits_for_sizes` if that takes sizes. Then follows where it is exposed, in this order, each
 /// part optional:
 ///
-/// - `c`: the name of the type in C.
+/// - `c`: the name of the type in C, and after `by` that of its configuration if it has one of its own.
 /// - `malloc`: in the replaced malloc; `starts_small` is `true` if initialising a heap takes little time and touches
 ///   little memory, however large its region is. Not for allocators that serve only small requests.
 /// - `laboratory`: the fields of its `About`, which only `rtalloc-subjects` interprets, with that crate's names.
@@ -140,6 +140,19 @@ macro_rules! region_allocators {
                     loses: "up to half of every block is lost, and memory of one size never serves another",
                     guarantee: Some(Guarantee::PowerClasses),
                     region_for: Some(<$crate::Kingsley<'static>>::region_bytes_for_modes),
+                    ..CARVING
+                },
+            }
+            /// Pools: simple segregated storage with up to sixteen sizes of the user's choice; by default powers of two.
+            pools, "pools": $crate::Pools<'static, $width, $stats>, [serves_again, limits_for_sizes] {
+                c: rt_pools by rt_pools_config,
+                laboratory: {
+                    wins: "the smallest guaranteed region where the numbers of objects are known, and constant time",
+                    loses: "memory of one size never serves another",
+                    options: "the sizes (PoolSizes)",
+                    guarantee: Some(Guarantee::PowerClasses),
+                    region_for: Some(pools::region_bytes_for),
+                    sizes_for: Some(pools::sizes_for),
                     ..CARVING
                 },
             }

@@ -13,6 +13,7 @@ use core::mem::{ManuallyDrop, MaybeUninit, transmute_copy};
 use core::ptr::{NonNull, null_mut};
 use rtalloc::TagConfig;
 use rtalloc::contract::{Block, Contract, Corruption, InitError};
+use rtalloc::segregated::pools::{MOST_POOLS, PoolSizes};
 
 /// The configuration of a heap.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,19 @@ pub struct rt_heap_config {
     /// Largest region, in bytes, to be added later. The control structure is sized for it. 0: added regions have no
     /// larger blocks than the first region. Must be 0 for heaps without `add_region`.
     pub max_region_bytes: usize,
+}
+
+/// Most pools of a heap of pools.
+pub const RT_MOST_POOLS: usize = 16;
+const _: () = assert!(RT_MOST_POOLS == MOST_POOLS);
+
+/// The configuration of a heap of pools. In C, pools for requests of up to 200 and 1,500 bytes are
+/// `{.largest_bytes = {200, 1500}}`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct rt_pools_config {
+    /// The largest request of each pool, ascending, each below 2 GiB; 0 after the last one. All 0: the default.
+    pub largest_bytes: [usize; RT_MOST_POOLS],
 }
 
 /// Objects that may be live at the same time: a number of them or of bytes. In C, 64 objects of up to 200 bytes are
@@ -60,9 +74,45 @@ impl Configured<rt_heap_config> for TagConfig {
     }
 }
 
+impl Configured<rt_pools_config> for PoolSizes {
+    unsafe fn configured(config: rt_pools_config) -> Option<Self> {
+        let sizes = config.largest_bytes;
+        let used = sizes.iter().position(|bytes| *bytes == 0).unwrap_or(RT_MOST_POOLS);
+        let (used, rest) = sizes.split_at_checked(used)?;
+        match rest.iter().all(|bytes| *bytes == 0) {
+            true if used.is_empty() => Some(PoolSizes::default()),
+            true => PoolSizes::checked(used),
+            false => None,
+        }
+    }
+}
+
 impl Configured<rt_heap_config> for () {
     unsafe fn configured(config: rt_heap_config) -> Option<Self> {
         (config.max_region_bytes == 0).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sizes: &[usize]) -> Option<PoolSizes> {
+        let mut largest_bytes = [0; RT_MOST_POOLS];
+        largest_bytes[..sizes.len()].copy_from_slice(sizes);
+        // SAFETY: the configuration has no pointers.
+        unsafe { PoolSizes::configured(rt_pools_config { largest_bytes }) }
+    }
+
+    #[test]
+    fn pools_are_those_of_the_rust_library() {
+        assert_eq!(of(&[200, 1500, 4096]), Some(PoolSizes::of(&[200, 1500, 4096])));
+        let most: [usize; RT_MOST_POOLS] = core::array::from_fn(|number| 10 * (number + 1));
+        assert_eq!(of(&most), Some(PoolSizes::of(&most)));
+        assert_eq!(of(&[]), Some(PoolSizes::default()));
+        for wrong in [&[200, 0, 300][..], &[300, 200], &[200, 200], &[1 << 31], &[0, 200]] {
+            assert_eq!(of(wrong), None, "{wrong:?}");
+        }
     }
 }
 

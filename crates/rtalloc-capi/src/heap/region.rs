@@ -14,6 +14,18 @@ use rtalloc::contract::RegionId;
 use rtalloc::limits::Limit;
 use rtalloc::{MultiRegion, RegionAllocator};
 
+/// The configuration that C passes, the default for null; `None` if it is invalid.
+pub(crate) unsafe fn configuration<A: RegionAllocator<'static, Config: Configured<C>>, C: Copy>(
+    config: *const C,
+) -> Option<A::Config> {
+    // SAFETY: the configuration is null or readable.
+    match unsafe { config.as_ref() } {
+        // SAFETY: the pointers in the configuration are null or readable.
+        Some(&config) => unsafe { A::Config::configured(config) },
+        None => Some(A::Config::default()),
+    }
+}
+
 pub(crate) unsafe fn init_with<A: RegionAllocator<'static, Config: Configured<C>>, C: Copy>(
     region: *mut c_void,
     bytes: usize,
@@ -21,11 +33,7 @@ pub(crate) unsafe fn init_with<A: RegionAllocator<'static, Config: Configured<C>
     place: *mut *mut c_void,
 ) -> rt_error {
     // SAFETY: the configuration and its pointers are null or readable.
-    let config = match unsafe { config.as_ref() } {
-        // SAFETY: the pointers in the configuration are null or readable.
-        Some(&config) => unsafe { A::Config::configured(config) },
-        None => Some(A::Config::default()),
-    };
+    let config = unsafe { configuration::<A, C>(config) };
     // SAFETY: the region is writable and exclusive to the heap, and the place is null or writable.
     unsafe { create(region, bytes, place, |region| A::new(region, config.ok_or(UNSUPPORTED)?)) }
 }
@@ -230,7 +238,7 @@ pub(crate) unsafe fn copy_of<A>(heap: &A) -> ManuallyDrop<A> {
 pub(crate) unsafe fn region_bytes_for(
     limits: *const rt_limit,
     count: usize,
-    region_bytes_for: fn(&[Limit]) -> usize,
+    region_bytes_for: impl Fn(&[Limit]) -> usize,
 ) -> usize {
     if limits.is_null() || count > RT_MOST_LIMITS {
         return usize::MAX;

@@ -292,6 +292,31 @@ macro_rules! more_verbs {
             unsafe { region::region_bytes_for(limits, count, Heap::region_bytes_for) }
         }
     };
+    (limits_for_sizes [] $name:ident $opaque:ident) => {
+        /// Returns the bytes of a region, wherever it starts, in which a heap of these pools never refuses a request
+        /// within the `count` limits, whatever the order of requests and frees; SIZE_MAX if no region suffices, if a
+        /// request is larger than the largest pool's, if a limit or the configuration is invalid, or if there are more
+        /// than RT_MOST_LIMITS. A larger region is as good. Alignments must be at most the contract's
+        /// `alignment_bytes`, and blocks must not be resized: allocate, copy and free instead. docs/guarantees/ of
+        /// rtalloc has theorem and proof.
+        ///
+        /// # Safety
+        /// `limits` is NULL or has `count` limits; `config` is NULL or valid.
+        ///
+        /// # Time
+        /// O(count), for each pool.
+        #[unsafe(export_name = concat!("rt_", stringify!($name), "_region_bytes_for"))]
+        pub unsafe extern "C" fn region_bytes_for(
+            config: *const rt_pools_config,
+            limits: *const rt_limit,
+            count: usize,
+        ) -> usize {
+            // SAFETY: the configuration is null or readable.
+            let Some(sizes) = (unsafe { region::configuration::<Heap, _>(config) }) else { return usize::MAX };
+            // SAFETY: the limits are null or an array of this length.
+            unsafe { region::region_bytes_for(limits, count, |limits| Heap::region_bytes_for(sizes, limits)) }
+        }
+    };
     ($adapter:ident [$($reach:tt)*] $name:ident $opaque:ident) => {
         debug_verbs!($adapter [$($reach)*] $name $opaque);
     };

@@ -234,6 +234,10 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     bar.clear();
     if let Some(path) = &arguments.witness {
         let unit = unit_of(subjects[0]).map_err(anyhow::Error::msg)?;
+        anyhow::ensure!(
+            subjects[0].about.sizes_for.is_none(),
+            "--witness: a replay has no pools of chosen sizes; its guarantee is exact (docs/guarantees/segregated.md)"
+        );
         let witness = limited::witness(subjects[0], &limits).map_err(anyhow::Error::msg)?;
         let witness = witness.context("--witness: no adversary is known for these limits")?;
         write_witness(subjects[0].name, unit, "its limits", &witness, path)?;

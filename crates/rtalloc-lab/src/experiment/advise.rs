@@ -13,6 +13,7 @@ use crate::result::heap_size::Size;
 use crate::result::schema::Outcome;
 use crate::rules::{self, Offer};
 use rtalloc::limits::Limit;
+use rtalloc_subjects::pools::for_limits;
 use rtalloc_subjects::shared::{self, SharedHeap};
 use rtalloc_subjects::{Region, Subject, one, region_allocators};
 use std::path::Path;
@@ -59,6 +60,8 @@ pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -
     for name in SHARED {
         subjects.push(one(name)?);
     }
+    let subjects: Vec<&'static Subject> =
+        subjects.into_iter().map(|subject| for_limits(subject, question.limits)).collect();
     let mut candidates: Vec<Candidate> = Vec::new();
     let work = |subject: &'static Subject, board: &Board| of_candidate(&analysis, subject, &program, question, board);
     each_in_a_process(&subjects, LIMIT, &work, progress, |subject, candidate| {

@@ -10,6 +10,7 @@ use super::table::{Look, table};
 use super::verdict::wrapped;
 use crate::number;
 use crate::result::advice::{Advice, Candidate, Rule, Wishes};
+use crate::result::heap_size::Size;
 use crate::rules::{self, RULES};
 use rtalloc_subjects::one;
 
@@ -60,7 +61,8 @@ pub fn text(advice: &Advice, look: Look) -> String {
         let is_computed = taken.size.guaranteed_bytes == Some(region_bytes);
         let limits = if is_computed { advice.limits.as_slice() } else { &[] };
         let (slots, is_given) = (advice.wishes.threads.unwrap_or(1), advice.wishes.heap_bytes.is_some());
-        if let Some(code) = code(Wanted { subject: &taken.size.subject, region_bytes, limits, is_given, slots }) {
+        let Size { subject, pools, .. } = &taken.size;
+        if let Some(code) = code(Wanted { subject, region_bytes, pools, limits, is_given, slots }) {
             text.push('\n');
             text.push_str(&code.text());
         }

@@ -11,6 +11,8 @@ pub struct Wanted<'a> {
     pub subject: &'a str,
     /// Its region in Rust.
     pub region_bytes: u64,
+    /// The largest request of each pool, where sizes are chosen.
+    pub pools: &'a [u64],
     /// Limits from which the region follows; empty if it was measured, or given.
     pub limits: &'a [LimitFacts],
     /// Whether the region was given, so that it is not larger in C.
@@ -43,13 +45,27 @@ pub fn code(wanted: Wanted<'_>) -> Option<Code> {
     }
     let computed = about.region_for.is_some() && !wanted.limits.is_empty();
     let heap = written(about.rust_type);
-    let (uses, constants, bytes) = if computed {
-        let constants =
-            format!("{}const REGION_BYTES: usize = Heap::region_bytes_for(&LIMITS);\n\n", limits(wanted.limits));
-        ("use rtalloc::limits::Limit;\n", constants, "REGION_BYTES".to_string())
-    } else {
-        ("", String::new(), region_bytes.to_string())
-    };
+    let pools = wanted.pools.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let (mut uses, mut constants, mut arguments, mut config) = ("", String::new(), "&LIMITS", "Default::default()");
+    if !pools.is_empty() {
+        uses = "use rtalloc::PoolSizes;\n";
+        constants = format!("const SIZES: PoolSizes = PoolSizes::of(&[{pools}]);\n");
+        (arguments, config) = ("SIZES, &LIMITS", "SIZES");
+    }
+    let mut bytes = region_bytes.to_string();
+    if computed {
+        uses = if pools.is_empty() {
+            "use rtalloc::limits::Limit;\n"
+        } else {
+            "use rtalloc::PoolSizes;\nuse rtalloc::limits::Limit;\n"
+        };
+        constants += &limits(wanted.limits);
+        constants += &format!("const REGION_BYTES: usize = Heap::region_bytes_for({arguments});\n");
+        bytes = "REGION_BYTES".into();
+    }
+    if !constants.is_empty() {
+        constants.push('\n');
+    }
     let rust = format!(
         "use rtalloc::RegionAllocator;\n\
          use rtalloc::adapt::Memory;\n\
@@ -58,16 +74,23 @@ pub fn code(wanted: Wanted<'_>) -> Option<Code> {
          {constants}static MEMORY: Memory<{bytes}> = Memory::new();\n\n\
          /// The heap; `None` at the second call.\n\
          pub fn make_heap() -> Option<Heap> {{\n    \
-             Heap::new(MEMORY.take()?, Default::default()).ok()\n\
+             Heap::new(MEMORY.take()?, {config}).ok()\n\
          }}\n"
     );
     // The heaps of the C library count statistics.
     let bytes = if wanted.is_given { region_bytes } else { region_bytes + C_MORE_BYTES as u64 };
     let name = about.c_type;
-    let c = in_c(name, bytes, &format!("{name}_init(memory, sizeof memory)"));
+    let (made, argument) = if pools.is_empty() {
+        (format!("heap = {name}_init(memory, sizeof memory);\n    return heap != NULL;"), String::new())
+    } else {
+        let config = format!("static const {name}_config sizes = {{.largest_bytes = {{{pools}}}}};");
+        let made = format!("return {name}_init_with(memory, sizeof memory, &sizes, &heap) == RT_OK;");
+        (format!("{config}\n    {made}"), format!("({name}_config{{{{{pools}}}}})"))
+    };
+    let c = in_c(name, bytes, &made);
     let cpp = format!(
         "#include <rtalloc.hpp>\n\n\
-         static rtalloc::static_heap<rtalloc::{}, {bytes}> heap;\n",
+         static rtalloc::static_heap<rtalloc::{}, {bytes}> heap{argument};\n",
         name.trim_start_matches("rt_")
     );
     Some(Code { rust, c, cpp })
@@ -79,8 +102,7 @@ fn in_c(name: &str, bytes: u64, made: &str) -> String {
          static _Alignas(max_align_t) unsigned char memory[{bytes}];\n\
          static {name} *heap;\n\n\
          int make_heap(void) {{\n    \
-             heap = {made};\n    \
-             return heap != NULL;\n\
+             {made}\n\
          }}\n"
     )
 }
@@ -115,7 +137,11 @@ fn arenas(bytes: u64, slots: u64) -> Code {
                  Arenas::new(MEMORY.take()?, config).ok()\n\
              }}\n"
         ),
-        c: in_c("rt_arenas", bytes, &format!("rt_arenas_init(memory, sizeof memory, {slots})")),
+        c: in_c(
+            "rt_arenas",
+            bytes,
+            &format!("heap = rt_arenas_init(memory, sizeof memory, {slots});\n    return heap != NULL;"),
+        ),
         cpp: format!(
             "#include <rtalloc.hpp>\n\n\
              static std::byte memory[{bytes}];\n\

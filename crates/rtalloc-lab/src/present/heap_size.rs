@@ -195,7 +195,14 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     }
     let guaranteed = served.iter().find_map(|row| Some((row, row.guaranteed_bytes?)));
     if let Some((row, region_bytes)) = guaranteed {
-        let wanted = Wanted { subject: &row.subject, region_bytes, limits: &sizes.limits, is_given: false, slots: 1 };
+        let wanted = Wanted {
+            subject: &row.subject,
+            region_bytes,
+            pools: &row.pools,
+            limits: &sizes.limits,
+            is_given: false,
+            slots: 1,
+        };
         if let Some(code) = code(wanted) {
             text.push_str(&format!("\n{}\n\n{}", row.subject, code.text()));
         }

@@ -306,6 +306,8 @@ pub struct Size {
     pub subject: String,
     /// Cost class of allocate.
     pub cost: String,
+    /// The largest request of each pool, where sizes are chosen for the limits.
+    pub pools: Vec<u64>,
     /// The smallest region that serves the recording, if there is one.
     pub measured_bytes: Option<u64>,
     /// What the worst adversary forces.

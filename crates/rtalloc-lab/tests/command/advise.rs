@@ -5,7 +5,7 @@ use rtalloc::{Arenas, ArenasConfig, SharedAllocator as _, Slot as _};
 use rtalloc_lab::present::code::{Code, Wanted, code};
 use rtalloc_lab::result::heap_size::LimitFacts;
 use rtalloc_lab::rules::RULES;
-use rtalloc_subjects::region_allocators;
+use rtalloc_subjects::{one, region_allocators};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -113,8 +113,11 @@ fn codes() -> Vec<Code> {
     ];
     let mut codes = Vec::new();
     for name in region_allocators().iter().map(|subject| subject.name).chain(["arenas"]) {
+        let has_sizes = one(name).expect("an allocator").about.sizes_for.is_some();
+        let pools: &[u64] = if has_sizes { &[100, 300] } else { &[] };
         for limits in [&limits[..], &[]] {
-            codes.extend(code(Wanted { subject: name, region_bytes: 1 << 20, limits, is_given: false, slots: 2 }));
+            let wanted = Wanted { subject: name, region_bytes: 1 << 20, pools, limits, is_given: false, slots: 2 };
+            codes.extend(code(wanted));
         }
     }
     codes

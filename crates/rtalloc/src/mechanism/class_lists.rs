@@ -49,10 +49,24 @@ pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
     /// The facts that follow from the map.
     const CONTRACT: Contract;
 
-    /// The class that serves a block request of `need` bytes, which is at least the header and one byte.
-    fn class_for(need: usize) -> Class;
-    /// Size of the blocks of a class.
-    fn size(class: Class) -> usize;
+    /// The options of the map.
+    type Config: Copy + Default + core::fmt::Debug;
+
+    /// The map with these options.
+    fn new(config: Self::Config) -> Self;
+    /// Number of classes, at least one.
+    fn classes(&self) -> usize {
+        Self::MAX_CLASSES
+    }
+    /// The class that serves a block request of `need` bytes, which is at least the header and one byte, and at most
+    /// the size of the last class.
+    fn class_for(&self, need: usize) -> Class;
+    /// Size of the blocks of a class: a multiple of the granule, whatever the number of the class.
+    fn size(&self, class: Class) -> usize;
+    /// Whether the map is as it was made.
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 /// The facts common to every map.
@@ -97,7 +111,8 @@ pub struct ClassLists<M, W> {
     end: Offset,
     /// Classes whose blocks fit the heap, at least one.
     classes: usize,
-    map: PhantomData<(M, W)>,
+    map: M,
+    width: PhantomData<W>,
 }
 
 impl<M, W> Sealed for ClassLists<M, W> {}
@@ -179,10 +194,10 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
 
     /// Addresses of the first payload and of the end of the last block, for this number of classes; `None` if the
     /// largest block, or a chunk, does not fit.
-    fn layout(start: usize, end: usize, classes: usize) -> Option<(usize, usize)> {
+    fn layout(map: M, start: usize, end: usize, classes: usize) -> Option<(usize, usize)> {
         let first = round_up(start.checked_add(Self::words_bytes(classes) + Self::HEADER)?, M::ALIGN)?;
         let room = (end.checked_add(Self::HEADER)?.checked_sub(first)?) & !(M::CHUNK - 1);
-        (room >= M::size(Class::new(classes - 1)).max(M::CHUNK)).then_some((first, first + room))
+        (room >= map.size(Class::new(classes - 1)).max(M::CHUNK)).then_some((first, first + room))
     }
 
     /// Whether the current chunk is used up, or the class has none yet.
@@ -214,7 +229,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     /// [`begin`](Policy::begin) has run, and `class` is one of the heap's.
     #[inline(always)]
     unsafe fn cut(&mut self, class: Class) -> Result<Offset, AllocError> {
-        let size = M::size(class);
+        let size = self.map.size(class);
         if Self::is_large(class) {
             return self.bump(size);
         }
@@ -287,7 +302,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
             if class.number() >= self.classes {
                 return broken("a block's header names a class", block);
             }
-            let size = M::size(class);
+            let size = self.map.size(class);
             if block >= chunk_end && !Self::is_large(class) {
                 chunk_end = block.up(M::CHUNK);
                 // SAFETY: `begin` initialised the marks.
@@ -345,23 +360,24 @@ fn mixed(offset: Offset) -> u64 {
 // SAFETY: a block is cut from memory that no block covered, and leaves its list when it is handed out. Its payload ends
 // where the header of the next block begins.
 unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
-    type Config = ();
+    type Config = M::Config;
 
     const CONTRACT: Contract = M::CONTRACT;
 
-    fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
+    fn plan(start: usize, end: usize, config: M::Config) -> Option<Self> {
         const { Self::VALID };
+        let map = M::new(config);
         let mut classes = 1;
-        while classes < M::MAX_CLASSES && Self::layout(start, end, classes + 1).is_some() {
+        while classes < map.classes() && Self::layout(map, start, end, classes + 1).is_some() {
             classes += 1;
         }
-        let (first, end) = Self::layout(start, end, classes)?;
+        let (first, end) = Self::layout(map, start, end, classes)?;
         let (first, end) = (Offset::new(first - start), Offset::new(end - start));
-        Some(ClassLists { first, top: first, end, classes, map: PhantomData })
+        Some(ClassLists { first, top: first, end, classes, map, width: PhantomData })
     }
 
-    fn needed_bytes((): ()) -> usize {
-        Self::words_bytes(1) + M::ALIGN - 1 + M::CHUNK
+    fn needed_bytes(config: M::Config) -> usize {
+        Self::words_bytes(1) + M::ALIGN - 1 + M::new(config).size(Class::new(0)).max(M::CHUNK)
     }
 
     unsafe fn begin(&mut self) {
@@ -378,7 +394,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     #[inline(always)]
     fn limit(&self) -> usize {
-        M::size(Class::new(self.classes - 1)) - Self::HEADER
+        self.map.size(Class::new(self.classes - 1)) - Self::HEADER
     }
 
     #[inline(always)]
@@ -390,7 +406,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
         let need = size_bytes + Self::HEADER;
         // Blocks at least as large as the alignment are aligned to it, because of where they are cut.
-        let class = M::class_for(if M::ALIGN > M::GRANULE { need.max(align_bytes) } else { need });
+        let class = self.map.class_for(if M::ALIGN > M::GRANULE { need.max(align_bytes) } else { need });
         let memory = self.memory();
         // SAFETY: the request is within the limit, so the heap has the class. A head is a free block or `NULL`.
         unsafe {
@@ -401,7 +417,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
                 memory.store_link(Self::head(class), memory.load_link(block));
             }
             memory.store(block.down(Self::HEADER), Self::live(class));
-            Ok(Served { address: memory.address(block), usable_bytes: M::size(class) - Self::HEADER })
+            Ok(Served { address: memory.address(block), usable_bytes: self.map.size(class) - Self::HEADER })
         }
     }
 
@@ -414,20 +430,20 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
             memory.store_link(block, memory.load_link(Self::head(class)));
             memory.store_link(Self::head(class), block);
             memory.store(block.down(Self::HEADER), Self::free(class));
-            Ok(M::size(class) - Self::HEADER)
+            Ok(self.map.size(class) - Self::HEADER)
         }
     }
 
     #[inline(always)]
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
         // SAFETY: `begin` has run, which the caller guarantees.
-        unsafe { self.live_block(address) }.map(|(_, class)| M::size(class) - Self::HEADER)
+        unsafe { self.live_block(address) }.map(|(_, class)| self.map.size(class) - Self::HEADER)
     }
 
     unsafe fn largest(&self) -> usize {
         let memory = self.memory();
         for class in Self::first_classes(self.classes).rev() {
-            let size = M::size(class);
+            let size = self.map.size(class);
             // SAFETY: `begin` initialised the heads and the marks.
             let is_served = unsafe {
                 memory.load_link(Self::head(class)) != NULL
@@ -463,13 +479,17 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         let memory = self.memory();
         let broken = |invariant, block| Err(Corruption { invariant, address: memory.address(block) });
         let are_chunks = |offset: Offset| offset.bytes_from(self.first).is_multiple_of(M::CHUNK);
+        if !self.map.is_intact() {
+            return broken("the sizes of classes ascend", self.first);
+        }
         if self.top < self.first || self.top > self.end || !are_chunks(self.top) || !are_chunks(self.end) {
             return broken("the top is between the first block and the end", self.first);
         }
         for class in Self::first_classes(M::SMALL_CLASSES) {
             // SAFETY: `begin` initialised the marks.
             let mark = unsafe { memory.load_link(Self::mark(class)) };
-            if mark < self.first || mark > self.top || !mark.bytes_from(self.first).is_multiple_of(M::size(class)) {
+            if mark < self.first || mark > self.top || !mark.bytes_from(self.first).is_multiple_of(self.map.size(class))
+            {
                 return broken("a mark is where a block of its class can begin", Self::mark(class));
             }
             let start = mark.down(mark.bytes_from(self.first) & (M::CHUNK - 1));

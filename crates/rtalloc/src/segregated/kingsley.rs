@@ -155,8 +155,14 @@ impl<const PAGE: usize, W: Width> ClassMap<W> for PowersOfTwo<PAGE> {
         ..class_contract::<W, Self>()
     };
 
+    type Config = ();
+
+    fn new((): ()) -> Self {
+        Self
+    }
+
     #[inline(always)]
-    fn class_for(need: usize) -> Class {
+    fn class_for(&self, need: usize) -> Class {
         let below = (need - 1) | (W::GRANULE - 1);
         // SAFETY: the bits below the granule are set, so the operand is not zero.
         let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(below) }) as usize + 1;
@@ -164,7 +170,7 @@ impl<const PAGE: usize, W: Width> ClassMap<W> for PowersOfTwo<PAGE> {
     }
 
     #[inline(always)]
-    fn size(class: Class) -> usize {
+    fn size(&self, class: Class) -> usize {
         W::GRANULE << class.number()
     }
 }

@@ -139,13 +139,19 @@ impl<const QUANTUM: usize, const CLASSES: usize, W: Width> ClassMap<W> for Multi
         ..class_contract::<W, Self>()
     };
 
+    type Config = ();
+
+    fn new((): ()) -> Self {
+        Self
+    }
+
     #[inline(always)]
-    fn class_for(need: usize) -> Class {
+    fn class_for(&self, need: usize) -> Class {
         Class::new((need - 1) / QUANTUM)
     }
 
     #[inline(always)]
-    fn size(class: Class) -> usize {
+    fn size(&self, class: Class) -> usize {
         (class.number() + 1) * QUANTUM
     }
 }

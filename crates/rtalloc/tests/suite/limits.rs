@@ -10,8 +10,8 @@ use rtalloc::limits::{Limit, most_objects};
 use rtalloc::mechanism::buddy::{Buddies, Headers, SideTable};
 use rtalloc::mechanism::policy_heap::PolicyHeap;
 use rtalloc::mechanism::stats::{NoStats, WithStats};
-use rtalloc::mechanism::word::{Offset16, Offset32};
-use rtalloc::{BinaryBuddy, Kingsley, RegionAllocator, SimpleSegregated};
+use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
+use rtalloc::{BinaryBuddy, Kingsley, PoolSizes, Pools, RegionAllocator, SimpleSegregated};
 
 /// Sets of limits, of which one holds at a time.
 type Modes = Vec<Vec<Stated>>;
@@ -121,8 +121,38 @@ fn run<'r, H: RegionAllocator<'r>>(heap: &mut H, modes: &Modes, random: &mut Pcg
     assert_eq!(heap.check(), Ok(()), "{what}");
 }
 
+/// The configuration for limits: the sizes of pools are some largest requests, and larger ones.
+trait Configured: Copy {
+    fn any(modes: &Modes, most: usize, random: &mut Pcg64Mcg) -> Self;
+}
+
+impl Configured for () {
+    fn any(_: &Modes, _: usize, _: &mut Pcg64Mcg) -> Self {}
+}
+
+impl Configured for PoolSizes {
+    fn any(modes: &Modes, most: usize, random: &mut Pcg64Mcg) -> Self {
+        let mut sizes: Vec<usize> = modes.iter().flatten().map(|stated| stated.largest).collect();
+        sizes.retain(|_| dice(random, 4) > 0);
+        sizes.extend([most, 1 + dice(random, most), most + 1 + dice(random, 20_000)]);
+        sizes.sort_unstable();
+        sizes.dedup();
+        if dice(random, 8) == 0 { PoolSizes::default() } else { PoolSizes::of(&sizes) }
+    }
+}
+
+/// Calls `region_bytes_for_modes`, with the configuration where the allocator needs it.
+macro_rules! region_bytes {
+    ($heap:ty, $config:expr, $limits:expr) => {
+        <$heap>::region_bytes_for_modes($limits)
+    };
+    ($heap:ty, $config:expr, $limits:expr, $sizes:ty) => {
+        <$heap>::region_bytes_for_modes($config, $limits)
+    };
+}
+
 macro_rules! never_refused {
-    ($($test:ident: $heap:ty, $most:expr;)*) => {
+    ($($test:ident: $heap:ty, $most:expr $(, $sizes:ty)?;)*) => {
         $(
             #[test]
             fn $test() {
@@ -132,7 +162,8 @@ macro_rules! never_refused {
                     let modes = any_modes(&mut random, $most);
                     let limits = as_limits(&modes);
                     let limits: Vec<&[Limit]> = limits.iter().map(Vec::as_slice).collect();
-                    let bytes = <$heap>::region_bytes_for_modes(&limits);
+                    let config = <$heap as RegionAllocator>::Config::any(&modes, $most, &mut random);
+                    let bytes = region_bytes!($heap, config, &limits $(, $sizes)?);
                     // Nothing is ever live, or more than the words of the heap address.
                     if bytes == 0 || bytes == usize::MAX {
                         continue;
@@ -141,7 +172,7 @@ macro_rules! never_refused {
                     // The region may start anywhere.
                     let offset = dice(&mut random, 4096);
                     let mut memory = vec![MaybeUninit::uninit(); offset + bytes];
-                    let mut heap = <$heap>::new(&mut memory[offset..], ()).expect("a region for its limits");
+                    let mut heap = <$heap>::new(&mut memory[offset..], config).expect("a region for its limits");
                     run(&mut heap, &modes, &mut random, &format!("{}, round {round}", stringify!($heap)));
                 }
                 assert!(performed > 50, "{performed} programs");
@@ -168,6 +199,10 @@ never_refused! {
     kingsley_of_small_pages: Kingsley<'_, 512, Offset16>, 2000;
     simple_segregated: SimpleSegregated<'_>, 1020;
     simple_segregated_of_few_classes: SimpleSegregated<'_, 32, 8, Offset16>, 254;
+    pools: Pools<'_>, 4096, PoolSizes;
+    pools_with_statistics: Pools<'_, Offset32, WithStats>, 4096, PoolSizes;
+    pools_of_words: Pools<'_, Wide>, 4096, PoolSizes;
+    pools_of_short_words: Pools<'_, Offset16>, 2000, PoolSizes;
 }
 
 /// Wherever the region starts, it has as many aligned largest blocks as the theorem asks for.
@@ -195,6 +230,11 @@ fn what_no_region_serves_has_no_region() {
     assert_eq!(<SimpleSegregated<'_>>::region_bytes_for(&[Limit::of(usize::MAX / 16, 1000)]), usize::MAX);
     assert_eq!(<Kingsley<'_>>::region_bytes_for(&[Limit::of(1, usize::MAX)]), usize::MAX);
     assert_eq!(<Kingsley<'_, 512, Offset16>>::region_bytes_for(&[Limit::of(40, 2000)]), usize::MAX);
+    let sizes = PoolSizes::of(&[100, 200]);
+    assert_eq!(<Pools<'_>>::region_bytes_for(sizes, &[Limit::up_to(1, 300)]), usize::MAX);
+    assert_eq!(<Pools<'_>>::region_bytes_for(sizes, &[Limit::of(usize::MAX / 16, 200)]), usize::MAX);
+    assert_eq!(<Pools<'_, Offset16>>::region_bytes_for(sizes, &[Limit::of(400, 200)]), usize::MAX, "beyond 64 KiB");
+    assert_eq!(<Pools<'_>>::region_bytes_for(sizes, &[]), 0);
     assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[]), 0);
     assert_eq!(<BinaryBuddy<'_>>::region_bytes_for(&[Limit::up_to(0, 100)]), 0);
 }
@@ -231,6 +271,38 @@ fn one_largest_block_fewer_is_refused() {
                 continue;
             }
             assert_eq!(is_refused(&counts, blocks * largest, largest), refuses, "{counts:?} in {blocks} of {largest}");
+        }
+    }
+}
+
+/// Each size at its peak in turn, all else being freed: in a region of pools that is one block smaller, one request is
+/// refused, whatever the sizes and the counts.
+#[test]
+fn one_block_less_is_refused_by_pools() {
+    let mut random = Pcg64Mcg::new(11);
+    for round in 0..200 {
+        let mut sizes: Vec<usize> = (0..1 + dice(&mut random, 6)).map(|_| 1 + dice(&mut random, 3000)).collect();
+        sizes.sort_unstable();
+        // Sizes that share a block share their peak.
+        sizes.dedup_by_key(|size| (*size + size_of::<u32>()).next_multiple_of(16));
+        let counts: Vec<usize> = sizes.iter().map(|_| 1 + dice(&mut random, 9)).collect();
+        let limits: Vec<Limit> = sizes.iter().zip(&counts).map(|(size, count)| Limit::of(*count, *size)).collect();
+        let sizes_of = PoolSizes::of(&sizes);
+        let bytes = <Pools<'_>>::region_bytes_for(sizes_of, &limits);
+        // What may be lost at the ends, and the smallest block.
+        let block = sizes[0] + size_of::<u32>();
+        for (bytes, refuses) in [(bytes, false), (bytes - 3 * 16 - block, true)] {
+            let mut memory = vec![MaybeUninit::uninit(); bytes + 64];
+            let start = memory.as_ptr().align_offset(64);
+            let Ok(mut heap) = <Pools<'_>>::new(&mut memory[start..start + bytes], sizes_of) else { continue };
+            let mut refused = false;
+            for (size, count) in sizes.iter().zip(&counts) {
+                let live: Vec<_> = (0..*count).map(|_| heap.allocate_bytes(*size, 1)).collect();
+                refused |= live.iter().any(Result::is_err);
+                // SAFETY: the blocks are live.
+                live.into_iter().flatten().for_each(|block| unsafe { heap.deallocate(block) });
+            }
+            assert_eq!(refused, refuses, "round {round}: {counts:?} of {sizes:?}");
         }
     }
 }

@@ -169,6 +169,7 @@ macro_rules! ability {
     };
     // Tested in `limits`.
     ($type:ty, limits) => {};
+    ($type:ty, limits_for_sizes) => {};
     ($type:ty, serves_again) => {
         #[test]
         fn freed_block_serves_again() {

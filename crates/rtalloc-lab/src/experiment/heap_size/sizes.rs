@@ -12,6 +12,7 @@ use crate::replay::settings::automatic_heap_bytes;
 use crate::result::heap_size::{Forced, LiveRow, MayBeLive, Size, Sizes};
 use crate::trace::{Event, Op, Reader, survey};
 use rtalloc::limits::{Limit, largest_bytes};
+use rtalloc_subjects::pools::for_limits;
 use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,6 +38,7 @@ pub fn measure(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> anyhow::Result<Sizes> {
     let analysis = Analysis::of_this_program()?;
+    let subjects = &subjects.iter().map(|subject| for_limits(subject, limits)).collect::<Vec<_>>();
     let trace = trace.map(Recording::of).transpose()?;
     let program = Program { limits, is_natural, trace, is_attacked: true };
     let mut rows: Vec<Size> = Vec::new();
@@ -139,6 +141,10 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
     let mut size = Size {
         subject: subject.name.into(),
         cost: subject.cost.into(),
+        pools: subject
+            .about
+            .sizes_for
+            .map_or_else(Vec::new, |sizes_for| sizes_for(&[limits]).into_iter().map(|bytes| bytes as u64).collect()),
         allocate_bound: bound(Operation::Allocate),
         deallocate_bound: bound(Operation::Deallocate),
         theorem: subject.about.guarantee.map(|guarantee| guarantee.theorem().into()),
