@@ -3,8 +3,10 @@
 use crate::adapter::Choice;
 use crate::handles::subject;
 use crate::{About, Subject, WorstCases};
+use rtalloc::compact_fit::guarantee::{entry_pages, pages_within};
 use rtalloc::compact_fit::{CompactFitConfig, Ladder, NonMovingConfig, PaperLadder};
-use rtalloc::{CompactFit, CompactFitNonMoving};
+use rtalloc::limits::{Limit, most_objects};
+use rtalloc::{CompactFit, CompactFitNonMoving, HandleAllocator};
 
 /// A number of not-full pages for every class.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,25 @@ impl Choice<CompactFitConfig> for Tuned {
 impl Choice<NonMovingConfig> for Tuned {
     fn config() -> NonMovingConfig {
         Self::CONFIG.into()
+    }
+}
+
+/// Bytes of a page-block that the moving heap uses for itself.
+pub(crate) const BACK_BYTES: usize = 4;
+
+/// Bytes of a region in which objects within the limits are never refused, with at most `NOT_FULL` not-full pages of
+/// each class.
+pub(crate) fn region_bytes_for<L: Ladder, const NOT_FULL: usize>(modes: &[&[Limit]]) -> usize {
+    let Some(pages) = pages_within::<L, BACK_BYTES>(modes, NOT_FULL) else { return usize::MAX };
+    let entries = entry_pages::<L>(most_objects(modes, 1, usize::MAX));
+    let pages = pages.saturating_add(entries);
+    let most_bytes = <CompactFit<'static, L> as HandleAllocator>::CONTRACT.max_span_bytes;
+    match pages.checked_mul(L::PAGE) {
+        Some(bytes) if bytes < most_bytes => {
+            let region_bytes = CompactFit::<'static, L>::region_bytes(pages);
+            if region_bytes <= most_bytes { region_bytes } else { usize::MAX }
+        }
+        _ => usize::MAX,
     }
 }
 

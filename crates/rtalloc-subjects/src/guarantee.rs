@@ -8,6 +8,7 @@
 //!   included) before the allocator's own rounding.
 //! - A few units at the ends of a heap are not blocks (end marks, alignment). They come on top.
 
+use crate::compact_fit::BACK_BYTES;
 use rtalloc::buddy::binary::LargestBlocks;
 use rtalloc::compact_fit::guarantee::{entry_pages, pages_of_bytes};
 use rtalloc::compact_fit::{DefaultLadder, Ladder, PaperLadder};
@@ -174,7 +175,6 @@ fn most_with_gaps(m: usize, n: usize, rounded: impl Fn(usize) -> usize) -> usize
 }
 
 fn compact_fit<L: Ladder>(unit: Unit, m: usize, n: usize, not_full: usize) -> Option<u64> {
-    const BACK_BYTES: usize = 4;
     let (least, most) = (unit.request_bytes(1), unit.request_bytes(n));
     let pages = pages_of_bytes::<L, BACK_BYTES>(m * unit.bytes, least, most, |_| not_full).ok()?;
     Some(((pages + entry_pages::<L>(m)) * L::PAGE) as u64)

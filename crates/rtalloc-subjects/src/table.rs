@@ -6,7 +6,7 @@ use crate::ablations::{
     SingleRegion8, ThesisBuddy, ThesisSizes,
 };
 use crate::adapter::{AsDefault, configured, ours};
-use crate::compact_fit::{NotFull, page_blocks};
+use crate::compact_fit::{NotFull, page_blocks, region_bytes_for};
 use crate::one_slot::{self, OneSlot};
 use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, handles, peers, pools};
 use rtalloc::adapt::SingleUser;
@@ -122,6 +122,7 @@ const OTHERS: &[Subject] = &[
             options: "ladder of size classes and page size (Geometric), not-full pages of each class (CompactFitConfig), bytes moved per step \
                       (IOTA), statistics (WithStats)",
             guarantee: Some(Guarantee::CompactFit { not_full: 1, paper: false }),
+            region_for: Some(region_bytes_for::<DefaultLadder, 1>),
             ..COMPACTING
         },
     ),
@@ -132,6 +133,7 @@ const OTHERS: &[Subject] = &[
             wins: "most frees that would move an object leave one more not-full page instead",
             loses: "up to two pages more in each class in use",
             guarantee: Some(Guarantee::CompactFit { not_full: 3, paper: false }),
+            region_for: Some(region_bytes_for::<DefaultLadder, 3>),
             ..COMPACTING
         },
     ),
@@ -142,6 +144,7 @@ const OTHERS: &[Subject] = &[
             wins: "objects hardly ever move",
             loses: "up to eight pages more in each class in use",
             guarantee: Some(Guarantee::CompactFit { not_full: 9, paper: false }),
+            region_for: Some(region_bytes_for::<DefaultLadder, 9>),
             ..COMPACTING
         },
     ),
@@ -174,6 +177,7 @@ const OTHERS: &[Subject] = &[
             wins: "sizes a little closer to the request than with the default ladder",
             loses: "objects are aligned to 4 bytes only",
             guarantee: Some(Guarantee::CompactFit { not_full: 1, paper: true }),
+            region_for: Some(region_bytes_for::<PaperLadder, 1>),
             page_blocks: Some(page_blocks::<PaperLadder>),
             ..COMPACTING
         },

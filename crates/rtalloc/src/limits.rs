@@ -7,15 +7,16 @@
 //! ```
 //! use core::mem::MaybeUninit;
 //! use rtalloc::limits::Limit;
-//! use rtalloc::{BinaryBuddy, RegionAllocator};
+//! use rtalloc::{PoolSizes, Pools, RegionAllocator};
 //!
 //! // At most 64 messages of up to 200 bytes, 8 packets of up to 1,500, and one image of up to 4,096.
 //! const LIMITS: [Limit; 3] = [Limit::up_to(64, 200), Limit::up_to(8, 1500), Limit::up_to(1, 4096)];
-//! const REGION_BYTES: usize = <BinaryBuddy>::region_bytes_for(&LIMITS);
-//! const _: () = assert!(REGION_BYTES <= 72 << 10, "the heap does not fit");
+//! const SIZES: PoolSizes = PoolSizes::of(&[200, 1500, 4096]);
+//! const REGION_BYTES: usize = <Pools>::region_bytes_for(SIZES, &LIMITS);
+//! const _: () = assert!(REGION_BYTES <= 33 << 10, "the heap does not fit");
 //!
 //! let mut region = [MaybeUninit::uninit(); REGION_BYTES];
-//! let mut heap: BinaryBuddy = BinaryBuddy::new(&mut region, ())?;
+//! let mut heap: Pools = Pools::new(&mut region, SIZES)?;
 //! for _ in 0..8 {
 //!     heap.allocate_bytes(1500, 1)?;
 //! }
@@ -24,6 +25,7 @@
 //!
 //! | allocator | function | the region, in short |
 //! |---|---|---|
+//! | pools | [`region_bytes_for`](crate::Pools::region_bytes_for) | the most live bytes of each chosen size; in constant time |
 //! | binary buddies | [`region_bytes_for`](crate::BinaryBuddy::region_bytes_for) | the most live bytes of each power of two, and one largest block; in logarithmic time |
 //! | simple segregated storage | [`region_bytes_for`](crate::SimpleSegregated::region_bytes_for) | the most live bytes of each size; in constant time, small requests only |
 //! | Kingsley's allocator | [`region_bytes_for`](crate::Kingsley::region_bytes_for) | the most live bytes of each power of two, in whole pages; in constant time |

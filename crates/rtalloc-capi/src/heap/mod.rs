@@ -93,29 +93,6 @@ impl Configured<rt_heap_config> for () {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(sizes: &[usize]) -> Option<PoolSizes> {
-        let mut largest_bytes = [0; RT_MOST_POOLS];
-        largest_bytes[..sizes.len()].copy_from_slice(sizes);
-        // SAFETY: the configuration has no pointers.
-        unsafe { PoolSizes::configured(rt_pools_config { largest_bytes }) }
-    }
-
-    #[test]
-    fn pools_are_those_of_the_rust_library() {
-        assert_eq!(of(&[200, 1500, 4096]), Some(PoolSizes::of(&[200, 1500, 4096])));
-        let most: [usize; RT_MOST_POOLS] = core::array::from_fn(|number| 10 * (number + 1));
-        assert_eq!(of(&most), Some(PoolSizes::of(&most)));
-        assert_eq!(of(&[]), Some(PoolSizes::default()));
-        for wrong in [&[200, 0, 300][..], &[300, 200], &[200, 200], &[1 << 31], &[0, 200]] {
-            assert_eq!(of(wrong), None, "{wrong:?}");
-        }
-    }
-}
-
 /// The error for a configuration that is invalid or that the allocator does not support.
 pub(crate) const UNSUPPORTED: InitError =
     InitError::Configuration { what: "a configuration that the allocator supports" };
@@ -236,4 +213,27 @@ pub(crate) unsafe fn verified(answer: Result<(), Corruption>, place: *mut rt_cor
         unsafe { place.write(corruption.into()) };
     }
     RT_ERROR_CORRUPTION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sizes: &[usize]) -> Option<PoolSizes> {
+        let mut largest_bytes = [0; RT_MOST_POOLS];
+        largest_bytes[..sizes.len()].copy_from_slice(sizes);
+        // SAFETY: the configuration has no pointers.
+        unsafe { PoolSizes::configured(rt_pools_config { largest_bytes }) }
+    }
+
+    #[test]
+    fn pools_are_those_of_the_rust_library() {
+        assert_eq!(of(&[200, 1500, 4096]), Some(PoolSizes::of(&[200, 1500, 4096])));
+        let most: [usize; RT_MOST_POOLS] = core::array::from_fn(|number| 10 * (number + 1));
+        assert_eq!(of(&most), Some(PoolSizes::of(&most)));
+        assert_eq!(of(&[]), Some(PoolSizes::default()));
+        for wrong in [&[200, 0, 300][..], &[300, 200], &[200, 200], &[1 << 31], &[0, 200]] {
+            assert_eq!(of(wrong), None, "{wrong:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::result::document::{self, Schema};
 use crate::result::heap_size::{Attack, ExactCell, Witness};
 use anyhow::Context as _;
 use rtalloc::limits::Limit;
-use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject, Unit, region_allocators};
+use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Subject, Unit, one, region_allocators};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -157,16 +157,19 @@ fn large_world(text: &str) -> Result<(usize, usize), String> {
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // The game of two players has no heap, and is played only with --exact.
+    let is_world = arguments.exact.is_some() || arguments.attack.is_some();
     let has_any = arguments.exact.is_some() && arguments.on.iter().any(|name| name == "any");
     let chosen: Vec<&str> = arguments.on.iter().map(String::as_str).filter(|name| !has_any || *name != "any").collect();
     let subjects = match chosen.as_slice() {
         [] if has_any => Vec::new(),
-        [] => region_allocators().iter().collect(),
+        [] if is_world => region_allocators().iter().collect(),
+        [] => region_allocators().iter().chain([one("compact-fit")?]).collect(),
         chosen => rtalloc_subjects::select(chosen)?,
     };
     for subject in &subjects {
+        let has_addresses = subject.view.is_some() && subject.entries.handles.is_none();
         anyhow::ensure!(
-            subject.view.is_some() && subject.entries.handles.is_none(),
+            has_addresses || (!is_world && subject.about.region_for.is_some()),
             "{}: no guarantee can be known; choose a region allocator of ours (`rtalloc allocators` lists them)",
             subject.name
         );

@@ -49,6 +49,12 @@
 //! 1); a full page costs `B·s`. Every page counts the same, so the largest number of pages results from buying the
 //! cheapest ones first.
 //!
+//! **Ranges of sizes.** If the program may choose the size of an object ([`Limit`]), the objects of one limit can be in
+//! many classes, each with a page of its own. At most `min(h, m)` pages of a class are not full. An object of class i
+//! fills `1 / B` of a full page, and no class that its limit reaches has a smaller `B` than that of the largest request,
+//! so full pages are at most `c / B` for the `c` objects of a limit; or, as above, the live bytes over the cheapest full
+//! page. This bound and the one from the peaks of the classes both hold.
+//!
 //! **Entries and frames.** The moving variant takes a page of entries only when all entries of its pages are used:
 //! `ceil(h / E)` pages for at most `h` live objects at any time, with `E` entries per page. Block-frames serve every
 //! class alike: their number is the peak that the objects have at any one time.
@@ -65,6 +71,7 @@
 use super::ladder::{DefaultLadder, Framed, Ladder, MAX_CLASSES};
 use super::moving;
 use crate::contract::AllocError;
+use crate::limits::{Limit, largest_bytes, most_objects};
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -273,6 +280,43 @@ pub fn pages_of_bytes<L: Ladder, const EXTRA: usize>(
         rest_bytes -= not_full * bytes;
     }
     Ok(pages + rest_bytes / full_page_bytes)
+}
+
+/// Pages ever needed by a program that is at any time within the limits of one of several modes, whatever the sizes
+/// that it chooses; the heap adds `EXTRA` bytes to each object, and each class may have `max_not_full_pages` not-full
+/// pages. `None` if a request is larger than a page. Where sizes are known, [`pages_of_modes`] can be closer for several
+/// modes.
+///
+/// # Time
+///
+/// Linear in the classes, times the limits.
+pub fn pages_within<L: Ladder, const EXTRA: usize>(modes: &[&[Limit]], max_not_full_pages: usize) -> Option<usize> {
+    let most_bytes = largest_bytes(modes);
+    if most_bytes == 0 {
+        return Some(0);
+    }
+    let last = Limits::<L, EXTRA>::class_of(most_bytes).ok()?;
+    // Of every class that may have objects: page-blocks per page, smallest and largest request.
+    let classes = || {
+        L::TABLE.iter().enumerate().take(last + 1).filter_map(|(number, class)| {
+            let largest = (class.block_bytes as usize).checked_sub(EXTRA)?;
+            Some((usize::from(class.blocks), Limits::<L, EXTRA>::smallest_of(number), largest))
+        })
+    };
+    let peaks = sum(classes().map(|(blocks, from, to)| most_objects(modes, from, to).div_ceil(blocks)));
+    let of_mode = |mode: &&[Limit]| {
+        let not_full = sum(classes()
+            .filter(|(blocks, ..)| *blocks > 1)
+            .map(|(_, from, to)| most_objects(&[mode], from, to).min(max_not_full_pages.max(1))));
+        let full = |limit: &Limit| {
+            let reached = || classes().filter(|(_, from, to)| limit.most_objects(*from, *to) > 0);
+            let fewest = reached().map(|(blocks, ..)| blocks).min()?;
+            let cheapest = reached().map(|(blocks, from, _)| blocks * from.max(limit.smallest_bytes())).min()?;
+            Some(limit.most_objects(1, usize::MAX).div_ceil(fewest).min(limit.live_bytes().div_ceil(cheapest)))
+        };
+        not_full.saturating_add(sum(mode.iter().filter_map(full)))
+    };
+    Some(modes.iter().map(of_mode).max().unwrap_or(0).min(peaks))
 }
 
 #[cfg(test)]
@@ -504,6 +548,75 @@ mod tests {
                 assert_eq!(heap.check(), Ok(()));
             }
         }
+    }
+
+    fn pages_for(modes: &[&[Limit]], not_full: usize) -> usize {
+        pages_within::<Small, { moving::BACK_BYTES }>(modes, not_full).expect("no request is larger than a page")
+    }
+
+    #[test]
+    fn random_programs_within_ranges_are_never_refused() {
+        let mut state = 11;
+        for round in 0..60 {
+            let not_full = 1 + random(&mut state, 3);
+            let mut any = |most: usize| 1 + random(&mut state, most);
+            let stated: Vec<(usize, usize, usize)> = (0..any(3))
+                .map(|_| {
+                    let largest = any(1000);
+                    (any(40), any(largest), largest)
+                })
+                .collect();
+            let limits: Vec<Limit> =
+                stated.iter().map(|&(objects, from, to)| Limit::between(objects, from, to)).collect();
+            let pages = pages_for(&[&limits], not_full);
+            let entries = entry_pages::<Small>(stated.iter().map(|(objects, ..)| objects).sum());
+            let mut memory = memory(Moving::region_bytes(pages + entries));
+            let mut heap = Moving::new(&mut memory, CompactFitConfig::with_max_not_full(not_full as u32)).unwrap();
+            let mut live: Vec<(usize, usize, Handle)> = vec![];
+            for step in 0..2000 {
+                let number = random(&mut state, stated.len());
+                let (objects, from, to) = stated[number];
+                if live.iter().filter(|(of, ..)| *of == number).count() == objects {
+                    // In turn all objects but one of each size, or a random one.
+                    let is_thinned = step % 100 < 10;
+                    let mut kept: Vec<usize> = vec![];
+                    live.retain(|&(of, size, handle)| {
+                        let is_first = !kept.contains(&(size / 8));
+                        kept.push(size / 8);
+                        let is_kept = of != number || if is_thinned { is_first } else { random(&mut state, 4) > 0 };
+                        if !is_kept {
+                            heap.free(handle).unwrap();
+                        }
+                        is_kept
+                    });
+                    continue;
+                }
+                let size = from + random(&mut state, to - from + 1);
+                let handle = heap.allocate(size).unwrap_or_else(|error| panic!("{error}: round {round}, {stated:?}"));
+                live.push((number, size, handle));
+            }
+            assert_eq!(heap.check(), Ok(()));
+        }
+    }
+
+    /// Known sizes give the same pages as [`Limits`], and sizes that the program chooses up to these give more: an
+    /// object in each class has a page of its own.
+    #[test]
+    fn ranges_need_more_than_known_sizes() {
+        let known: MovingLimits<Small> = limits_of(&[(200, 8), (500, 4)]);
+        assert_eq!(pages_for(&[&[Limit::of(8, 200), Limit::of(4, 500)]], 1), known.pages());
+        let chosen = [Limit::up_to(8, 200), Limit::up_to(4, 500)];
+        let pages = pages_for(&[&chosen], 1);
+        assert!(pages > known.pages());
+        let one_in_each = |pages: usize| {
+            let mut memory = memory(Moving::region_bytes(pages));
+            let mut heap = Moving::new(&mut memory, CompactFitConfig::default()).unwrap();
+            // At most eight of them are up to 200 bytes.
+            [28, 40, 60, 80, 100, 130, 160, 200, 250, 300, 400, 500].iter().all(|size| heap.allocate(*size).is_ok())
+        };
+        assert!(one_in_each(pages + known.entry_pages()) && !one_in_each(known.pages() + known.entry_pages()));
+        assert_eq!(pages_within::<Small, { moving::BACK_BYTES }>(&[&[Limit::up_to(1, 1021)]], 1), None);
+        assert_eq!(pages_for(&[&[]], 1), 0);
     }
 
     #[test]

@@ -27,11 +27,16 @@
 //! happened before. It loses if sizes are not known, or if peaks of different sizes never coincide: memory of one size
 //! never serves another.
 //!
-//! An alignment beyond the granule is refused.
+//! An alignment beyond the granule is refused: [`Contract::alignment_bytes`].
 //!
 //! # Figures
 //!
 //! <!-- figures: pools -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `pools` | 52, 60, 29 | 4 B | 16 B | 156 B, 172 B | 77.1 %, 48.9 % |
+//!
+//! Measured 2026-11-25 at aa62c28 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

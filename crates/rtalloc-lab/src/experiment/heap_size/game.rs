@@ -16,6 +16,10 @@ const MOST_BYTES: usize = 256;
 ///
 /// If the subject cannot create a heap, or does not serve small requests.
 pub fn unit_of(subject: &Subject) -> Result<Unit, String> {
+    // Where sizes are chosen, the smallest may be large.
+    if let (Some(view), Some(_)) = (subject.view, subject.about.sizes_for) {
+        return Ok(Unit { bytes: view.contract.min_block_bytes, header_bytes: view.contract.header_bytes });
+    }
     let bytes = distance(subject, 1)?;
     let mut most = 1;
     while most < MOST_BYTES && distance(subject, most + 1)? == bytes {
