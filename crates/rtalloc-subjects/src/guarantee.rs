@@ -56,7 +56,7 @@ pub enum Guarantee {
     /// the multiples of a unit: a class has at most as many blocks as were ever live at a time
     /// (`docs/guarantees/segregated.md`).
     EveryClass,
-    /// The same over powers of two, and a page for each class, of Kingsley's allocator: a class of 2^i serves objects
+    /// The same over powers of two, of pools of these sizes; and a page for each class, of Kingsley's allocator: a class of 2^i serves objects
     /// of more than 2^(i-1), at most `M / (2^(i-1) + 1)` at a time.
     PowerClasses,
     /// A page for every live unit, and one more, of allocators that give an empty page to the next request, as long as
@@ -96,7 +96,7 @@ impl Guarantee {
             Self::HalfFit { .. } => "max r'(M - r + 1), r \u{2264} n, r' = 2^\u{2308}log2 r\u{2309}".into(),
             Self::BinaryBuddy => "(u + 1)n' - 1, u in blocks of n' = 2^\u{2308}log2 n\u{2309}".into(),
             Self::EveryClass => "the sum of k\u{230a}M/k\u{230b}, k to n".into(),
-            Self::PowerClasses => "the sum of the peaks of classes, and a page for each".into(),
+            Self::PowerClasses => "the sum of the peaks of classes, and for each a page, if there are pages".into(),
             Self::Pages => "a page for every unit, and one".into(),
             Self::CompactFit { not_full, .. } => {
                 format!("full pages, and {not_full} not-full for each class")
@@ -122,7 +122,7 @@ impl Guarantee {
             }
             Self::EveryClass => (1..=n).map(|k| k * (m / k)).sum(),
             Self::PowerClasses => {
-                let page = page_bytes.div_ceil(unit.bytes).max(1);
+                let page = page_bytes.div_ceil(unit.bytes);
                 let of_class = |log2| (most_of(m, log2) << log2) + page;
                 (0..=logarithm).map(of_class).sum()
             }

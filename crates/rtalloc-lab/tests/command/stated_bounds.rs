@@ -12,7 +12,7 @@ const STATED: &[(&str, &str)] = &[
     ("README.md", "TLSF (circled) executes at most {tlsf, allocate} instructions"),
     ("README.md", "| `Tlsf` | {tlsf, allocate}, {tlsf, deallocate} instructions |"),
     ("README.md", "| `HalfFit` | {half-fit, allocate}, {half-fit, deallocate} |"),
-    ("README.md", "| `SimpleSegregated` | {simple-segregated, allocate}, {simple-segregated, deallocate} |"),
+    ("README.md", "| `Pools` | {pools, allocate}, {pools, deallocate} |"),
     ("README.md", "| `BinaryBuddy` | {binary-buddy, allocate}, {binary-buddy, deallocate} |"),
     ("README.md", "| `Arenas`, used by slot | {arenas, allocate}, {arenas, deallocate} by default |"),
     ("README.md", "with a larger alignment, `Tlsf` takes at most {tlsf, allocate aligned}."),
@@ -27,7 +27,11 @@ const STATED: &[(&str, &str)] = &[
         "docs/book/src/guarantees.md",
         "({tlsf, allocate aligned} at alignments above 16), no free more than {tlsf, deallocate},",
     ),
-    ("docs/book/src/choosing.md", "executes at most {simple-segregated, allocate} instructions."),
+    (
+        "docs/book/src/choosing.md",
+        "executes at most {pools, allocate} instructions; `SimpleSegregated` (requests of up to 1,020 bytes by default) \
+         {simple-segregated, allocate}.",
+    ),
     ("docs/book/src/choosing.md", "(at most {half-fit, deallocate} instructions per call instead of {tlsf, allocate})"),
     ("docs/book/src/choosing.md", "{arenas, allocate, at once} where no queued remote free waits"),
     (
