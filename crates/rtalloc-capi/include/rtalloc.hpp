@@ -779,7 +779,10 @@ template <std::size_t N> constexpr std::size_t largest_bytes(const rt_limit (&li
     for (const rt_limit& limit : limits) {
         const bool is_valid = (limit.objects == 0) != (limit.live_bytes == 0) && limit.largest_bytes != 0;
         if (!is_valid || limit.smallest_bytes > limit.largest_bytes) return no_region;
-        if (limit.largest_bytes > largest) largest = limit.largest_bytes;
+        // No request is larger than what may be live.
+        const bool is_clipped = limit.live_bytes != 0 && limit.live_bytes < limit.largest_bytes;
+        const std::size_t of_limit = is_clipped ? limit.live_bytes : limit.largest_bytes;
+        if (of_limit > largest) largest = of_limit;
     }
     return largest;
 }
@@ -847,6 +850,7 @@ template <std::size_t N> constexpr std::size_t bytes_in_pools(const rt_pools_con
     for (std::size_t number = 0; number < RT_MOST_POOLS; ++number) {
         // Powers of two by default.
         const bool is_default = pools.largest_bytes[0] == 0;
+        if (is_default && pools.largest_bytes[number] != 0) return no_region;
         const std::size_t chosen = is_default ? (unit_bytes << number) - header_bytes : pools.largest_bytes[number];
         if (chosen == 0) continue;
         const std::size_t block_bytes = (chosen + header_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;

@@ -25,7 +25,7 @@ const IN_C: [(&str, &[&str]); 10] = [
             "the heap is whole",
         ],
     ),
-    ("limits", &["72 KiB are enough: yes", "refused: 0", "a limit without a number: no region"]),
+    ("limits", &["33 KiB are enough: yes", "refused: 0", "a limit without a number: no region"]),
     (
         "misuse_hook",
         &[

@@ -147,7 +147,8 @@ macro_rules! region_allocators {
             pools, "pools": $crate::Pools<'static, $width, $stats>, [serves_again, limits_for_sizes] {
                 c: rt_pools by rt_pools_config,
                 laboratory: {
-                    wins: "the smallest guaranteed region where the numbers of objects are known, and constant time",
+                    wins: "a guaranteed region little larger than what is live, where the numbers of objects are known, \
+                           and constant time",
                     loses: "memory of one size never serves another",
                     options: "the sizes (PoolSizes)",
                     guarantee: Some(Guarantee::PowerClasses),

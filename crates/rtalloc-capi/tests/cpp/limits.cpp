@@ -30,7 +30,7 @@ template <std::size_t N> void pools_agree(const rt_pools_config& pools, const rt
 }
 
 template <std::size_t N> void all_agree(const rt_limit (&limits)[N], std::size_t factor) {
-    for (const rt_pools_config& pools : {rt_pools_config{{}}, POOLS, rt_pools_config{{1, 17, 100, 70000}}, rt_pools_config{{200, 100}},
+    for (const rt_pools_config& pools : {rt_pools_config{{}}, POOLS, rt_pools_config{{1, 17, 100, 70000}}, rt_pools_config{{200, 100}}, rt_pools_config{{0, 200}},
                                          rt_pools_config{{100, 0, 200}}, rt_pools_config{{NONE / 2}}}) {
         pools_agree(pools, limits);
     }
@@ -46,6 +46,7 @@ void constants_are_those_of_the_library() {
             all_agree({rtalloc::between(objects, bytes, bytes), rtalloc::up_to(3, 200)}, 1);
             all_agree({rtalloc::between(objects, bytes, bytes), rtalloc::between(7, 40, 900), rtalloc::up_to(1, 5000)}, 1);
             all_agree({rtalloc::live(objects * bytes, 1, bytes)}, 2);
+            all_agree({rtalloc::live(bytes, 1, objects * bytes)}, 2);
             all_agree({rtalloc::live(objects * bytes, bytes, bytes), rtalloc::up_to(2, 50)}, 1);
         }
     }

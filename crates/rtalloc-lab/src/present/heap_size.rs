@@ -266,5 +266,10 @@ pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
         ]);
     }
     text.push_str(&lines(table, 1));
+    for row in rows.iter().filter(|row| !row.pools.is_empty()) {
+        let sizes: Vec<String> = row.pools.iter().copied().map(number::grouped).collect();
+        text.push_str(&wrapped(&format!("{}: of {} B.", row.subject, sizes.join("; ")), look.columns, 0));
+        text.push('\n');
+    }
     text
 }

@@ -353,6 +353,8 @@ pub struct LiveRow {
     pub subject: String,
     /// Requested bytes that may be live; `None` if nothing is guaranteed.
     pub live_bytes: Option<u64>,
+    /// The largest request of each pool, where sizes are chosen for these bytes.
+    pub pools: Vec<u64>,
     /// The name of the theorem.
     pub theorem: Option<String>,
 }

@@ -63,7 +63,7 @@ pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
     fn class_for(&self, need: usize) -> Class;
     /// Size of the blocks of a class: a multiple of the granule, whatever the number of the class.
     fn size(&self, class: Class) -> usize;
-    /// Whether the map is as it was made.
+    /// Whether the map can be one that was made.
     fn is_intact(&self) -> bool {
         true
     }
@@ -111,6 +111,8 @@ pub struct ClassLists<M, W> {
     end: Offset,
     /// Classes whose blocks fit the heap, at least one.
     classes: usize,
+    /// The largest request, which the last of them serves.
+    limit_bytes: usize,
     map: M,
     width: PhantomData<W>,
 }
@@ -310,7 +312,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
                 mark = if present > block && present < chunk_end { present } else { NULL };
             }
             let end = if Self::is_large(class) { self.top } else { chunk_end };
-            if size > end.bytes_from(block) || (block < chunk_end && Self::is_large(class)) {
+            if size < M::GRANULE || size > end.bytes_from(block) || (block < chunk_end && Self::is_large(class)) {
                 return broken("a block ends within its chunk, or below the top", block);
             }
             visit(block, size, Some(header))?;
@@ -373,7 +375,8 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         }
         let (first, end) = Self::layout(map, start, end, classes)?;
         let (first, end) = (Offset::new(first - start), Offset::new(end - start));
-        Some(ClassLists { first, top: first, end, classes, map, width: PhantomData })
+        let limit_bytes = map.size(Class::new(classes - 1)) - Self::HEADER;
+        Some(ClassLists { first, top: first, end, classes, limit_bytes, map, width: PhantomData })
     }
 
     fn needed_bytes(config: M::Config) -> usize {
@@ -394,7 +397,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     #[inline(always)]
     fn limit(&self) -> usize {
-        self.map.size(Class::new(self.classes - 1)) - Self::HEADER
+        self.limit_bytes
     }
 
     #[inline(always)]
@@ -451,7 +454,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
                     || (!Self::is_large(class) && !self.is_used_up(memory.load_link(Self::mark(class))))
             };
             if is_served {
-                return size - Self::HEADER;
+                return size.saturating_sub(Self::HEADER);
             }
         }
         0
@@ -479,7 +482,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         let memory = self.memory();
         let broken = |invariant, block| Err(Corruption { invariant, address: memory.address(block) });
         let are_chunks = |offset: Offset| offset.bytes_from(self.first).is_multiple_of(M::CHUNK);
-        if !self.map.is_intact() {
+        if !self.map.is_intact() || self.classes > self.map.classes() {
             return broken("the sizes of classes ascend", self.first);
         }
         if self.top < self.first || self.top > self.end || !are_chunks(self.top) || !are_chunks(self.end) {

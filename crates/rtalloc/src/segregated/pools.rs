@@ -22,10 +22,10 @@
 //!
 //! # When it wins, when it loses
 //!
-//! It wins if the numbers of objects are known: no other guarantee here is as small
-//! ([`Pools::region_bytes_for`]). Requests just below a size waste nothing, and a size that fits is found whatever
-//! happened before. It loses if sizes are not known, or if peaks of different sizes never coincide: memory of one size
-//! never serves another.
+//! It wins if the numbers of objects are known: the guaranteed region ([`Pools::region_bytes_for`]) is little more than
+//! what is live, in constant time. A header of four bytes precedes each block, so sizes that are powers of two waste
+//! most of a granule; there a binary buddy, which has no headers, can need less. It loses if sizes are not known, or if
+//! peaks of different sizes never coincide: memory of one size never serves another.
 //!
 //! An alignment beyond the granule is refused: [`Contract::alignment_bytes`].
 //!
@@ -126,7 +126,8 @@ pub struct ChosenSizes<W> {
 /// The policy of a [`Pools`] heap.
 pub type PoolsPolicy<W> = ClassLists<ChosenSizes<W>, W>;
 
-/// Pools with headers of width `W`, and statistics `T`.
+/// Pools with headers of width `W`, and statistics `T`. In a region that is too small for one block of the largest
+/// sizes, there are no such pools: requests of these sizes are too large.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -151,8 +152,8 @@ impl<W: Width, T: StatsPolicy> Pools<'_, W, T> {
     /// the limits; [`usize::MAX`] if a request is larger than the largest size, or if no region suffices. Theorem and
     /// proof: `docs/guarantees/segregated.md`.
     ///
-    /// "At most 64 of up to 200 bytes, and 8 of up to 1,500" needs 72 blocks of 200, because the larger limit allows
-    /// small objects too. [`Limit::between`] excludes them.
+    /// "At most 64 of up to 200 bytes, and 8 of up to 1,500" needs 72 blocks for 200, because the larger limit allows
+    /// small objects too. [`Limit::between`] excludes them, from 205 bytes on: a block for 200 holds up to 204.
     ///
     /// # Time
     ///
@@ -284,5 +285,33 @@ mod tests {
         assert!(!map.is_intact());
         map.block_bytes[0] = 4096;
         assert!(!map.is_intact());
+    }
+
+    /// Whatever the sizes become, a visit of all blocks ends, and `check` reports what cannot be.
+    #[test]
+    fn a_heap_with_overwritten_sizes_can_be_visited() {
+        for (number, bytes) in [(0, 0), (0, 1), (0, u32::MAX), (1, 0), (1, u32::MAX)] {
+            let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 14];
+            let mut heap: Pools<'_> = Pools::new(&mut memory, PoolSizes::of(&[200, 1500])).unwrap();
+            heap.allocate_bytes(100, 1).unwrap();
+            let sizes = (208_u32.to_ne_bytes(), 1504_u32.to_ne_bytes());
+            // SAFETY: the control structure is initialised, and nothing else uses the region.
+            let control = unsafe { core::slice::from_raw_parts(heap_start(&heap), 200) };
+            let place = (0..190).find(|at| control[*at..].starts_with(&sizes.0)).expect("the first size");
+            assert!(control[place + 4..].starts_with(&sizes.1));
+            // SAFETY: one of the sizes, in the heap's region.
+            unsafe { heap_start(&heap).cast_mut().add(place + 4 * number).cast::<u32>().write_unaligned(bytes) };
+            let mut blocks = 0;
+            heap.walk(&mut |_| blocks += 1);
+            assert!(blocks < 200);
+            assert!(heap.check().is_err(), "size {number} is {bytes}");
+            let _ = heap.largest_allocatable();
+        }
+    }
+
+    /// The first byte of the control structure.
+    fn heap_start(heap: &Pools<'_>) -> *const u8 {
+        // SAFETY: a heap is one pointer, to its control structure.
+        unsafe { core::mem::transmute_copy(heap) }
     }
 }

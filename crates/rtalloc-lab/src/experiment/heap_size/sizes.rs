@@ -141,10 +141,7 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
     let mut size = Size {
         subject: subject.name.into(),
         cost: subject.cost.into(),
-        pools: subject
-            .about
-            .sizes_for
-            .map_or_else(Vec::new, |sizes_for| sizes_for(&[limits]).into_iter().map(|bytes| bytes as u64).collect()),
+        pools: pools_for(subject, limits),
         allocate_bound: bound(Operation::Allocate),
         deallocate_bound: bound(Operation::Deallocate),
         theorem: subject.about.guarantee.map(|guarantee| guarantee.theorem().into()),
@@ -173,6 +170,12 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
         size.measured_bytes = figures.and_then(|figures| figures.smallest_heap_bytes);
     }
     size
+}
+
+/// The sizes of pools for limits; none unless the allocator's sizes are chosen.
+fn pools_for(subject: &Subject, limits: &[Limit]) -> Vec<u64> {
+    let sizes = subject.about.sizes_for.map(|sizes_for| sizes_for(&[limits]));
+    sizes.unwrap_or_default().into_iter().map(|bytes| bytes as u64).collect()
 }
 
 /// Bytes of a region in which no request within the limits is refused; `None` if no guarantee is known.
@@ -204,7 +207,9 @@ pub fn may_be_live_in(
     each_in_a_process(subjects, LIMIT, &work, progress, |subject, live| {
         let live_bytes = live.unwrap_or(None).map(|bytes| bytes as u64);
         let theorem = subject.about.guarantee.map(|guarantee| guarantee.theorem().into());
-        rows.push(LiveRow { subject: subject.name.into(), live_bytes, theorem });
+        let limit = live_bytes.map(|live| Limit::live(live as usize, smallest, largest));
+        let pools = limit.map_or_else(Vec::new, |limit| pools_for(subject, &[limit]));
+        rows.push(LiveRow { subject: subject.name.into(), live_bytes, pools, theorem });
     })?;
     rows.sort_by_key(|row| (std::cmp::Reverse(row.live_bytes), row.subject.clone()));
     let facts = |bytes: usize| bytes as u64;
