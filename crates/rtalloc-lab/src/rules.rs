@@ -66,7 +66,7 @@ pub const RULES: [Stated; 6] = [
 ];
 
 /// Bytes of a given region that statistics take in C and C++.
-const MORE_IN_C: u64 = C_MORE_BYTES as u64;
+pub const MORE_IN_C: u64 = C_MORE_BYTES as u64;
 
 /// Bytes that an allocator needs under the given wishes: guaranteed, or measured and increased by the margin unless the
 /// region is given.

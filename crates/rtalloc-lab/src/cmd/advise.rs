@@ -33,9 +33,15 @@ use std::process::ExitCode;
 ///   guaranteed  with --never-refuse, a theorem gives a region that refuses nothing within the limits
 ///   fits        what it needs is within --heap
 ///
-/// Of those that do, TLSF is taken, unless --never-refuse is given: then the one with the smallest
-/// product of bound and region; with a deadline the smallest region, with a given heap the shortest
-/// bound. If none does, the wishes contradict each other, and the nearest ones are printed.
+/// Of those that do, one is taken by the first of these lines that applies, and of the others in the
+/// same way the runner-up:
+///
+///   TLSF is one of them, and --never-refuse is not given: TLSF, the default
+///   --deadline alone: the smallest region
+///   --heap alone: the shortest bound
+///   otherwise: the smallest product of bound and region
+///
+/// If none does, the requirements contradict each other, and the nearest that can be met are printed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 #[command(group(clap::ArgGroup::new("program").args(["trace", "limit"]).required(true).multiple(true)))]
@@ -49,7 +55,7 @@ pub struct Arguments {
     #[arg(long, value_name = "COUNTxSIZE", value_parser = limit)]
     limit: Vec<Limit>,
 
-    /// An allocate or a free may execute at most N instructions.
+    /// An allocate or a free may execute at most N instructions, of the Rust type's x86-64 code.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     deadline: Option<u64>,
 

@@ -65,9 +65,9 @@ pub struct Arguments {
     #[arg(long, value_name = "TRACE")]
     from: Option<PathBuf>,
 
-    /// With --from: increases each number of objects by this percentage.
-    #[arg(long, value_name = "PERCENT", value_parser = per_cent, default_value = "0", requires = "from")]
-    margin: u64,
+    /// With --from: increases each number of objects by this percentage; 0 by default.
+    #[arg(long, value_name = "PERCENT", value_parser = per_cent)]
+    margin: Option<u64>,
 
     /// Computes how many bytes may be live in a region of SIZE bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "largest")]
@@ -180,6 +180,13 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(world) = arguments.attack {
         return attack(arguments, &subjects, world);
     }
+    anyhow::ensure!(arguments.margin.is_none() || arguments.from.is_some(), "--margin is for the limits of --from");
+    anyhow::ensure!(
+        (arguments.largest.is_none() && arguments.smallest.is_none())
+            || arguments.live.is_some()
+            || arguments.heap.is_some(),
+        "--largest and --smallest are for --live and --heap; with --limit: COUNTxMIN-MAX"
+    );
     if arguments.largest.is_some() && arguments.smallest.is_none() {
         note("rtalloc: --smallest is not given: requests of one byte are assumed, each of which takes a whole unit\n");
     }
@@ -208,7 +215,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             vec![Limit::live(live as usize, smallest, largest)]
         }
         (None, Some(trace)) => {
-            let recorded = sizes::limits_of(trace, arguments.margin)?;
+            let recorded = sizes::limits_of(trace, arguments.margin.unwrap_or(0))?;
             if recorded.resizes > 0 {
                 note(&format!(
                     "rtalloc: this recording resizes blocks {} times, which no guarantee covers: allocate, copy and free \

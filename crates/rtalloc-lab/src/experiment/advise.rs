@@ -8,7 +8,7 @@ use crate::observe::Operation;
 use crate::observe::tiny::Tiny;
 use crate::probe::space;
 use crate::replay::isolate::{Board, Progress};
-use crate::result::advice::{Advice, Candidate, Change, Wishes};
+use crate::result::advice::{Advice, Candidate, Change, Rule, Wishes};
 use crate::result::heap_size::Size;
 use crate::result::schema::Outcome;
 use crate::rules::{self, Offer};
@@ -180,12 +180,46 @@ fn others_wishes(candidates: &[Candidate], taken: Option<usize>, question: &Ques
     others.extend(wishes.heap_bytes.map(|_| Wishes { heap_bytes: None, ..wishes }));
     others.extend(wishes.threads.map(|_| Wishes { threads: None, ..wishes }));
     others.extend(time.map(|time| Wishes { deadline: Some(time - 1), ..wishes }));
-    others.extend(needed.map(|needed| Wishes { heap_bytes: Some(needed - 1), ..wishes }));
+    others.extend(needed.map(|needed| Wishes { heap_bytes: Some(needed + rules::MORE_IN_C - 1), ..wishes }));
+    if taken.is_none() {
+        others.extend(nearest(&candidates, question));
+    }
     let change = |wishes: Wishes| {
         let offers = rules::offers(&candidates, &wishes, margin_per_cent);
         let taken = rules::choose(&offers, &wishes);
-        let region_bytes = taken.and_then(|taken| rules::needed_bytes(&candidates[taken], &wishes, margin_per_cent));
-        Change { wishes, taken, region_bytes }
+        let needed = taken.and_then(|taken| rules::needed_bytes(&candidates[taken], &wishes, margin_per_cent));
+        Change { wishes, taken, region_bytes: needed.map(|needed| wishes.heap_bytes.unwrap_or(needed)) }
     };
     others.into_iter().map(change).filter(|change| change.taken != taken).collect()
+}
+
+/// The wishes with the smallest heap, the shortest deadline, or both, that some allocator meets.
+fn nearest(candidates: &[Candidate], question: &Question<'_>) -> Vec<Wishes> {
+    let Question { wishes, margin_per_cent, .. } = *question;
+    let without = |rules: &'static [Rule]| {
+        candidates.iter().filter(move |one| one.broken.iter().all(|rule| rules.contains(rule)))
+    };
+    let heap = |rules| {
+        let needed = |one: &Candidate| rules::needed_bytes(one, &wishes, margin_per_cent);
+        without(rules).filter_map(needed).min().map(|needed| Some(needed + rules::MORE_IN_C))
+    };
+    let mut nearest = Vec::new();
+    if wishes.heap_bytes.is_some() {
+        nearest.extend(heap(&[Rule::Fits]).map(|heap_bytes| Wishes { heap_bytes, ..wishes }));
+    }
+    if wishes.deadline.is_some() {
+        let bound = without(&[Rule::Deadline]).filter_map(|one| one.time_bound).min();
+        nearest.extend(bound.map(|bound| Wishes { deadline: Some(bound), ..wishes }));
+    }
+    if nearest.is_empty() && wishes.heap_bytes.is_some() && wishes.deadline.is_some() {
+        let both = without(&[Rule::Fits, Rule::Deadline]);
+        let needed = |one: &Candidate| rules::needed_bytes(one, &wishes, margin_per_cent);
+        let least = both.filter_map(|one| Some((needed(one)?, one.time_bound?))).min();
+        nearest.extend(least.map(|(needed, bound)| Wishes {
+            heap_bytes: wishes.heap_bytes.max(Some(needed + rules::MORE_IN_C)),
+            deadline: wishes.deadline.max(Some(bound)),
+            ..wishes
+        }));
+    }
+    nearest
 }

@@ -41,10 +41,10 @@ pub fn text(advice: &Advice, look: Look) -> String {
         text.push_str(&wrapped(line, columns, 0));
         text.push('\n');
     };
-    say("bound: the larger one of allocate and free, in x86-64 instructions. region: what it is to be given. \
-         guaranteed: no request within the limits is refused. forced: an adversary within the limits is refused in \
-         16 bytes less. recording: the smallest region that serves it. refused: requests of the recording, in the \
-         region. not: the rules that it does not meet:");
+    say("bound: the larger one of allocate and free, in x86-64 instructions. region: the bytes to reserve. \
+         guaranteed: no request within the limits is refused. forced: some program within the limits is refused in a \
+         region 16 bytes smaller. recording: the smallest region that serves it. refused: requests of the recording, in the \
+         region. fails: the rules that it does not meet:");
     for stated in RULES.iter().filter(|stated| advice.candidates.iter().any(|one| one.broken.contains(&stated.rule))) {
         text.push_str(&wrapped(&format!("{}: {} ({})", name(stated.rule), stated.text, stated.because), columns, 2));
         text.push('\n');
@@ -96,6 +96,10 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
     let region = taken.region_bytes.unwrap_or(0);
     say(&format!("Take {subject}, in a region of {} B.", number::grouped(region)));
     say("");
+    for line in before_that(advice, taken) {
+        say(&line);
+        say("");
+    }
     let bytes =
         |bytes: Option<u64>| bytes.map_or_else(|| "none known".into(), |bytes| format!("{} B", number::grouped(bytes)));
     let mut facts =
@@ -148,6 +152,35 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
     }
 }
 
+/// What has to be done, or accepted, for the recommendation to hold.
+fn before_that(advice: &Advice, taken: &Candidate) -> Vec<String> {
+    let mut lines = Vec::new();
+    if advice.wishes.never_refuse && advice.resizes > 0 {
+        lines.push(format!(
+            "On one condition: the recording has {}, which no guarantee covers. Replace each by allocate, copy and free.",
+            number::counted(advice.resizes, "resize")
+        ));
+    }
+    let forced = taken.size.forced.as_ref().filter(|_| !taken.is_shared);
+    if let Some(forced) = forced.filter(|forced| taken.region_bytes < Some(forced.region_bytes)) {
+        lines.push(format!(
+            "Some program within these limits is refused in this region: an adversary needs {} B.",
+            number::grouped(forced.region_bytes)
+        ));
+    }
+    if let (Some(heap), Some(needed), false) =
+        (advice.wishes.heap_bytes, taken.size.measured_bytes, advice.wishes.never_refuse || taken.is_shared)
+        && heap < needed + needed * advice.margin_per_cent / 100
+    {
+        lines.push(format!(
+            "The region is {:.1} % larger than what the recording needs, less than the margin of {} %.",
+            100.0 * (heap - needed) as f64 / needed as f64,
+            advice.margin_per_cent
+        ));
+    }
+    lines
+}
+
 /// Why that one.
 fn why(advice: &Advice, taken: &Candidate) -> String {
     let wishes = &advice.wishes;
@@ -174,12 +207,12 @@ fn why(advice: &Advice, taken: &Candidate) -> String {
     text
 }
 
-/// The wishes as options of the command.
-fn options(wishes: &Wishes) -> String {
+/// The wishes as options of the command. Without a recording, no refusal is implied.
+fn options(wishes: &Wishes, has_trace: bool) -> String {
     let mut options = Vec::new();
     options.extend(wishes.deadline.map(|deadline| format!("--deadline {deadline}")));
     options.extend(wishes.heap_bytes.map(|heap| format!("--heap {heap}")));
-    options.extend(wishes.never_refuse.then(|| "--never-refuse".to_string()));
+    options.extend((has_trace && wishes.never_refuse).then(|| "--never-refuse".to_string()));
     options.extend(wishes.threads.map(|threads| format!("--threads {threads}")));
     if options.is_empty() { "without options".into() } else { format!("with {}", options.join(" ")) }
 }
@@ -195,20 +228,22 @@ fn changes(advice: &Advice, say: &mut dyn FnMut(&str)) {
             ),
             None => "none meets every rule".into(),
         };
-        say(&format!("  {}: {instead}", options(&change.wishes)));
+        say(&format!("  {}: {instead}", options(&change.wishes, advice.trace.is_some())));
     }
 }
 
 /// Why there is none.
 fn explain(advice: &Advice, say: &mut dyn FnMut(&str)) {
-    say("No allocator meets every rule: these wishes contradict each other, or nothing is known that meets them.");
+    say(
+        "No allocator meets every rule: these requirements contradict each other, or nothing is known that meets them.",
+    );
     say("");
     let is_near = |one: &&Candidate| one.broken.iter().all(|rule| [Rule::Deadline, Rule::Fits].contains(rule));
     let near = || advice.candidates.iter().filter(is_near);
-    let shortest = near().filter_map(|one| Some((one.time_bound?, &one.size.subject))).min();
     let needed = |one: &Candidate| rules::needed_bytes(one, &advice.wishes, advice.margin_per_cent);
+    let shortest = near().filter_map(|one| Some((one.time_bound?, needed(one)?, &one.size.subject))).min();
     let smallest = near().filter_map(|one| Some((needed(one)?, &one.size.subject))).min();
-    if let (Some((bound, quick)), Some((bytes, small))) = (shortest, smallest) {
+    if let (Some((bound, _, quick)), Some((bytes, small))) = (shortest, smallest) {
         say(&format!(
             "Of those that meet the other rules, the shortest bound is {} ({quick}), and the smallest region {} B \
              ({small}).",
@@ -217,12 +252,12 @@ fn explain(advice: &Advice, say: &mut dyn FnMut(&str)) {
         ));
     }
     if advice.wishes.threads.is_some() {
-        say("Behind a lock, every allocator serves several threads: an operation waits for one operation of each \
+        say("With a lock, every allocator serves several threads: an operation waits for one operation of each \
              other thread if the lock is fair and no thread is interrupted while it holds it (`Locked`, `rtalloc \
              bound`). Ask without --threads for one.");
     }
     if !advice.changes.is_empty() {
-        say("With other wishes:");
+        say("With other requirements:");
         changes(advice, say);
     }
 }
@@ -261,7 +296,7 @@ fn candidates(advice: &Advice, look: Look) -> String {
         }
         row
     };
-    let mut headings = vec!["\n  allocator", "\nnot", "bound\ninstr", "region\nB", "guaranteed\nB", "forced\nB"];
+    let mut headings = vec!["\n  allocator", "\nfails", "bound\ninstr", "region\nB", "guaranteed\nB", "forced\nB"];
     if advice.trace.is_some() {
         headings.extend(["recording\nB", "\nrefused"]);
     }

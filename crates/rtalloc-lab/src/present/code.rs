@@ -160,7 +160,7 @@ impl Code {
         };
         format!(
             "In Rust:\n\n{}\n\
-             In C, on a 64-bit target (its bounds are higher; rt_..._bound has them):\n\n{}\n\
+             In C, on a 64-bit target (its bounds are higher: rt_HEAP_bound(RT_OPERATION_MALLOC)):\n\n{}\n\
              In C++, the same:\n\n{}",
             indented(&self.rust),
             indented(&self.c),

@@ -6,6 +6,7 @@ use super::verdict::wrapped;
 use crate::number;
 use crate::result::heap_size::{ANY, Attack, Attacks, Exact, ExactCell, ExactRow, LimitFacts, MayBeLive, Size, Sizes};
 use comfy_table::{Cell, CellAlignment};
+use rtalloc_subjects::{Guarantee, one};
 use std::fmt::Write as _;
 
 /// The exact heaps of all worlds: a table for each allocator.
@@ -160,11 +161,12 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
         }
         line.push(number(row.forced.as_ref().map(|forced| forced.region_bytes)));
         line.push(number(row.guaranteed_bytes));
-        line.push(Cell::new(match (&row.theorem, row.guaranteed_bytes) {
-            (Some(theorem), Some(_)) => theorem.as_str(),
-            (Some(_), None) => "not for these sizes",
-            (None, _) => "no guarantee known",
-        }));
+        line.push(Cell::new(stated_theorem(
+            &row.subject,
+            row.theorem.as_deref(),
+            row.guaranteed_bytes,
+            "not for these sizes",
+        )));
         line.extend([number(row.allocate_bound), number(row.deallocate_bound)]);
         table.add_row(line);
     }
@@ -210,6 +212,17 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     text
 }
 
+/// The theorem behind a figure, and whether it is cited without its proof; `without` if it gives none.
+fn stated_theorem(subject: &str, theorem: Option<&str>, figure: Option<u64>, without: &str) -> String {
+    let is_cited = || one(subject).is_ok_and(|subject| subject.about.guarantee == Some(Guarantee::FirstFit));
+    match (theorem, figure) {
+        (Some(theorem), Some(_)) if is_cited() => format!("{theorem} (cited)"),
+        (Some(theorem), Some(_)) => theorem.into(),
+        (Some(_), None) => without.into(),
+        (None, _) => "no guarantee known".into(),
+    }
+}
+
 /// The allocators without figures, and why.
 fn left_out<'a>(rows: impl Iterator<Item = (&'a String, &'a Option<String>)>) -> Option<String> {
     let row =
@@ -252,11 +265,8 @@ pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
         Cell::new("theorem"),
     ]);
     for row in rows {
-        let theorem = match (&row.theorem, row.live_bytes) {
-            (Some(theorem), Some(_)) => theorem,
-            (Some(_), None) => "not for these sizes in this region",
-            (None, _) => "no guarantee known",
-        };
+        let without = "not for these sizes in this region";
+        let theorem = stated_theorem(&row.subject, row.theorem.as_deref(), row.live_bytes, without);
         let share = row.live_bytes.map(|live| format!("{:.1}", 100.0 * live as f64 / *heap_bytes as f64));
         table.add_row(vec![
             Cell::new(&row.subject),

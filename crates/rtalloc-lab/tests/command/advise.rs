@@ -41,10 +41,14 @@ fn limits_and_wishes_decide() {
     assert!(found["size"]["guaranteed_bytes"].as_u64() <= Some(33_000) && found["region_bytes"] == 64 << 10);
     let (_, advice) = limits(&[]);
     assert_eq!(advice["wishes"]["never_refuse"], true, "there is no recording");
-    let (status, advice) = limits(&["--heap", "64K", "--deadline", "51"]);
+    let (status, advice) = limits(&["--heap", "64K", "--deadline", "46"]);
     assert_eq!((status, taken(&advice)), (Some(1), None), "a contradiction");
     let others = advice["changes"].as_array().expect("a list");
-    assert_eq!(others.iter().filter(|change| change["taken"].is_u64()).count(), 1, "without the deadline: {others:?}");
+    assert_eq!(
+        others.iter().filter(|change| change["taken"].is_u64()).count(),
+        2,
+        "without the deadline, or with the nearest: {others:?}"
+    );
 }
 
 #[test]

@@ -141,6 +141,8 @@ fn limits_give_sizes_and_wrong_ones_are_explained() {
         (&["--limit", "0x64"], "at least one object"),
         (&["--limit", "2x300-200"], "300 is more than 200"),
         (&["--live", "28K"], "--largest"),
+        (&["--limit", "64x200", "--margin", "20%"], "--margin is for"),
+        (&["--limit", "64x200", "--smallest", "16"], "COUNTxMIN-MAX"),
         (&["--exact", "4,5"], "M must be at least n"),
         (&["--exact", "5,1"], "n must be at least 2"),
         (&["--exact", "5,3", "--on", "rlsf"], "choose a region allocator of ours"),

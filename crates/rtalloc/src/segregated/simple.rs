@@ -41,9 +41,9 @@
 //! <!-- figures: simple-segregated -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `simple-segregated` | 32, 40, 29 | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
+//! | `simple-segregated` | 29, 37, 29 | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;
