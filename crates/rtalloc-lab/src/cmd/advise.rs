@@ -44,7 +44,7 @@ use std::process::ExitCode;
 /// If none does, the requirements contradict each other, and the nearest that can be met are printed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
-#[command(group(clap::ArgGroup::new("program").args(["trace", "limit"]).required(true).multiple(true)))]
+#[command(group(clap::ArgGroup::new("program").args(["trace", "limit", "live"]).required(true).multiple(true)))]
 pub struct Arguments {
     /// A recording of the program, from `rtalloc record`.
     #[arg(value_name = "TRACE")]
@@ -54,6 +54,18 @@ pub struct Arguments {
     /// the limits are those of the recording. Without a recording, --never-refuse is implied.
     #[arg(long, value_name = "COUNTxSIZE", value_parser = limit)]
     limit: Vec<Limit>,
+
+    /// At most SIZE live bytes (as requested), with suffix K, M or G, instead of numbers of objects.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "largest", conflicts_with_all = ["limit", "trace"])]
+    live: Option<u64>,
+
+    /// With --live: the largest request in bytes.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "live")]
+    largest: Option<u64>,
+
+    /// With --live: the smallest request in bytes; 1 by default. A request of one byte takes a whole unit, so state it.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "live")]
+    smallest: Option<u64>,
 
     /// An allocate or a free may execute at most N instructions, of the Rust type's x86-64 code.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -90,6 +102,7 @@ Examples:
   rtalloc advise mine.rtrace --deadline 500 --heap 64K
   rtalloc advise mine.rtrace --never-refuse --plot mine.svg
   rtalloc advise --limit 64x200 --limit 8x1500 --limit 1x4096
+  rtalloc advise --live 28K --smallest 16 --largest 4096
 
 The exit status is 0 when an allocator is recommended, and 1 when none meets all wishes or a recording is invalid.";
 
@@ -101,9 +114,15 @@ The exit status is 0 when an allocator is recommended, and 1 when none meets all
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!arguments.plot.as_deref().is_some_and(is_stdout), "--plot needs the name of a file");
     anyhow::ensure!(arguments.heap.is_none_or(|heap| heap <= MOST_BYTES), "--heap: more than 64G");
+    let mut limits = arguments.limit.clone();
+    if let (Some(live), Some(largest)) = (arguments.live, arguments.largest) {
+        let smallest = arguments.smallest.unwrap_or(1);
+        let limit = Limit::checked(usize::MAX, live as usize, smallest as usize, largest as usize);
+        limits.push(limit.context("--smallest is more than --largest")?);
+    }
     let mut files = Files::new();
     let mut question = Question {
-        limits: &arguments.limit,
+        limits: &limits,
         are_recorded: false,
         trace: arguments.trace.as_deref(),
         name: None,
@@ -129,11 +148,11 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     } else if !arguments.never_refuse {
         note("rtalloc: without a recording, only a guaranteed region can be recommended\n");
     }
-    if arguments.limit.is_empty() {
+    if limits.is_empty() {
         question.limits = &recorded;
         question.are_recorded = true;
     } else if let Some(trace) = &arguments.trace
-        && let Some(excess) = sizes::excess(trace, &arguments.limit)?
+        && let Some(excess) = sizes::excess(trace, &limits)?
     {
         anyhow::bail!("--limit: {excess}");
     }

@@ -51,6 +51,20 @@ fn limits_and_wishes_decide() {
     );
 }
 
+/// A binary buddy needs less than pools for live bytes.
+#[test]
+fn live_bytes_are_limits() {
+    let live = ["--live", "28K", "--smallest", "16", "--largest", "4096"];
+    let (status, advice) = advise(&[&live[..], &["--heap", "400K"]].concat());
+    assert_eq!(
+        (status, &taken(&advice).expect("a recommendation")["size"]["subject"]),
+        (Some(0), &Value::from("binary-buddy"))
+    );
+    let wrong =
+        Command::cargo_bin("rtalloc").expect("the command").args(["advise", "--live", "28K"]).assert().failure();
+    assert!(String::from_utf8_lossy(&wrong.get_output().stderr).contains("--largest"));
+}
+
 #[test]
 fn a_recording_is_served() {
     let trace = root().join("traces/espeak-speech.rtrace");

@@ -103,6 +103,7 @@ fn answer(papers: &Papers<'_>, guide: &Guide, numbering: &mut Numbering) -> Resu
         standings: &guide.standings,
         front: &guide.front,
         take: guide.take,
+        take_at: None,
         worst: "static bound of the worst operation, instructions",
         heap: plot::HEAP,
         beside: &[],

@@ -27,6 +27,8 @@ pub struct Field<'a> {
     pub front: &'a [usize],
     /// The allocator marked with a ring.
     pub take: Option<usize>,
+    /// The heap at which the ring is drawn; `None`: at the allocator's.
+    pub take_at: Option<f64>,
     /// The instruction counts' origin.
     pub worst: &'a str,
     /// What a heap is measured in.
@@ -48,6 +50,7 @@ impl<'a> Field<'a> {
             standings: &verdict.standings,
             front: &verdict.front,
             take: verdict.take,
+            take_at: None,
             worst: "instructions of the worst operation",
             heap: HEAP,
             beside: &[],
@@ -76,7 +79,9 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
         .collect();
     let Some(instructions) = range(figures.iter().filter_map(|figure| figure.1)) else { return Ok(None) };
     let seconds = figures.iter().filter_map(|figure| field.beside.get(figure.0).copied().flatten());
-    let Some(heap) = range(figures.iter().map(|figure| figure.2).chain(seconds)) else { return Ok(None) };
+    let Some(heap) = range(figures.iter().map(|figure| figure.2).chain(seconds).chain(field.take_at)) else {
+        return Ok(None);
+    };
     let x = Scale::logarithmic((heap.0 / 1.03, heap.1 * 1.12), (LEFT, RIGHT));
     // Above the instruction axis is room for the allocators with unknown counts.
     let top = if field.unknown.is_some() { TOP + UNKNOWN } else { TOP };
@@ -102,7 +107,9 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
                 canvas.marker(*at, 6, styles[*index].marker, standing.constant_cost(), Ink::Allocator(*index))?;
             }
             if field.take == Some(*index) {
-                canvas.ring(*at, 13, Ink::Chosen)?;
+                let ring = field.take_at.map_or(*at, |heap| (x.at(heap), at.1));
+                canvas.edge(ring, *at, 1, Ink::Chosen)?;
+                canvas.ring(ring, 13, Ink::Chosen)?;
             }
             let worst_is = if worst.is_some() { field.worst } else { field.unknown.unwrap_or_default() };
             let tips = (*at, *ratio, worst.unwrap_or(0.0));
