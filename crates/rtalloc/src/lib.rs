@@ -73,7 +73,7 @@
 //! | `quick-fit` | [`QuickFit`] | O(H), O(1) | 0 B | any | a few instructions where a freed block serves the next request of its size while another block of its page is live | an empty class cuts a whole page at once; a program that alternates around the last block of a page cuts and releases it every time |
 //! | `simple-segregated` | [`SimpleSegregated`] | O(1), O(1) | 4 B | at most 1020 B | one of the lowest bounds of all, and constant time | a block serves its class forever: memory of sizes no longer requested is lost |
 //! | `kingsley` | [`Kingsley`] | O(1), O(1) | 4 B | any | a handful of instructions for any size | up to half of every block is lost, and memory of one size never serves another |
-//! | `pools` | [`Pools`] | O(1), O(1) | 4 B | any | the smallest guaranteed region where the numbers of objects are known, and constant time | memory of one size never serves another |
+//! | `pools` | [`Pools`] | O(1), O(1) | 4 B | any | a guaranteed region little larger than what is live, where the numbers of objects are known, and constant time | memory of one size never serves another |
 //! | `first-fit` | [`FirstFit`] | O(n), O(1) | 4 B | any | few instructions on average, and a constant-time deallocate | the search has no bound other than the heap's size |
 //! | `first-fit-address` | [`AddressOrderedFirstFit`] | O(n), O(n) | 4 B | any | the least memory in the worst case: M(1 + ⌈log2 n⌉) | both operations walk the list |
 //! | `next-fit` | [`NextFit`] | O(n), O(n) | 4 B | any | shorter searches than first-fit's on most loads | it cuts every large block in turn: more memory than first-fit, and the same unbounded search |
