@@ -199,13 +199,11 @@ fn nearest(candidates: &[Candidate], question: &Question<'_>) -> Vec<Wishes> {
     let without = |rules: &'static [Rule]| {
         candidates.iter().filter(move |one| one.broken.iter().all(|rule| rules.contains(rule)))
     };
-    let heap = |rules| {
-        let needed = |one: &Candidate| rules::needed_bytes(one, &wishes, margin_per_cent);
-        without(rules).filter_map(needed).min().map(|needed| Some(needed + rules::MORE_IN_C))
-    };
+    let heap = |one: &Candidate| Some(rules::needed_bytes(one, &wishes, margin_per_cent)? + rules::MORE_IN_C);
     let mut nearest = Vec::new();
     if wishes.heap_bytes.is_some() {
-        nearest.extend(heap(&[Rule::Fits]).map(|heap_bytes| Wishes { heap_bytes, ..wishes }));
+        let least = without(&[Rule::Fits]).filter_map(heap).min();
+        nearest.extend(least.map(|heap| Wishes { heap_bytes: Some(heap), ..wishes }));
     }
     if wishes.deadline.is_some() {
         let bound = without(&[Rule::Deadline]).filter_map(|one| one.time_bound).min();
@@ -213,10 +211,9 @@ fn nearest(candidates: &[Candidate], question: &Question<'_>) -> Vec<Wishes> {
     }
     if nearest.is_empty() && wishes.heap_bytes.is_some() && wishes.deadline.is_some() {
         let both = without(&[Rule::Fits, Rule::Deadline]);
-        let needed = |one: &Candidate| rules::needed_bytes(one, &wishes, margin_per_cent);
-        let least = both.filter_map(|one| Some((needed(one)?, one.time_bound?))).min();
-        nearest.extend(least.map(|(needed, bound)| Wishes {
-            heap_bytes: wishes.heap_bytes.max(Some(needed + rules::MORE_IN_C)),
+        let least = both.filter_map(|one| Some((heap(one)?, one.time_bound?))).min();
+        nearest.extend(least.map(|(heap, bound)| Wishes {
+            heap_bytes: wishes.heap_bytes.max(Some(heap)),
             deadline: wishes.deadline.max(Some(bound)),
             ..wishes
         }));

@@ -21,6 +21,8 @@ const STATED: &[(&str, &str)] = &[
         "CHANGELOG.md",
         "at most {tlsf, allocate} instead of 88 instructions for an allocation, {tlsf, deallocate} instead of 82",
     ),
+    ("CHANGELOG.md", "28.2 KiB live, with at most {pools, allocate} instructions"),
+    ("docs/book/src/sizing.md", "with plain pointers, in at most {pools, allocate} instructions"),
     ("docs/book/src/introduction.md", "// at most {tlsf, allocate} instructions, in any state"),
     ("docs/book/src/guarantees.md", "no allocate executes more than {tlsf, allocate} instructions"),
     (

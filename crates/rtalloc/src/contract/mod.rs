@@ -275,7 +275,7 @@ pub struct Contract {
     /// bytes.
     pub max_span_bytes: usize,
     /// Largest request that any heap of this type serves, however large its region, in bytes; `usize::MAX` where the
-    /// region alone decides.
+    /// region, or the configuration, decides.
     pub largest_request_bytes: usize,
     /// Largest alignment that any heap of this type serves, in bytes; `usize::MAX` where the region alone decides.
     pub largest_alignment_bytes: usize,
