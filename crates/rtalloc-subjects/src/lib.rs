@@ -10,6 +10,7 @@
 pub mod ablations;
 mod about;
 pub mod adapter;
+pub mod as_published;
 pub mod compact_fit;
 mod entries;
 mod guarantee;

@@ -1,5 +1,6 @@
 //! Selection of subjects by name.
 
+use crate::as_published::AS_PUBLISHED;
 use crate::{Origin, Subject, all, peers};
 
 /// An invalid selection of subjects.
@@ -149,7 +150,7 @@ pub fn select<S: AsRef<str>>(choice: &[S]) -> Result<Vec<&'static Subject>, Sele
 ///
 /// [`SelectError`]: an unknown name, or the name of a group.
 pub fn one(name: &str) -> Result<&'static Subject, SelectError> {
-    if let Some(subject) = all().iter().find(|subject| subject.name == name) {
+    if let Some(subject) = all().iter().chain(AS_PUBLISHED).find(|subject| subject.name == name) {
         return Ok(subject);
     }
     let known = groups().contains(&name);

@@ -6,25 +6,121 @@ use crate::present::verdict::wrapped;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// A claim of the paper, and the result for our figures.
+/// What our figures say about a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Our figures satisfy the rule stated in the claim.
+    Confirmed,
+    /// They violate it.
+    Refuted,
+    /// They satisfy it, but a parameter of ours was chosen by the same figures.
+    Calibrated,
+    /// Our experiment differs from the paper's in what the claim is about.
+    NotComparable,
+    /// The paper's result or its circumstances were not obtained, or a figure is missing.
+    NotReproduced,
+}
+
+impl Verdict {
+    /// All verdicts, in the order of tables.
+    pub const ALL: [Self; 5] =
+        [Self::Confirmed, Self::Refuted, Self::Calibrated, Self::NotComparable, Self::NotReproduced];
+
+    /// The verdict as text.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Refuted => "refuted",
+            Self::Calibrated => "calibrated",
+            Self::NotComparable => "not comparable",
+            Self::NotReproduced => "not reproduced",
+        }
+    }
+
+    /// Whether the claim's rule holds; `None` if our figures do not decide.
+    #[must_use]
+    pub fn holds(self) -> Option<bool> {
+        match self {
+            Self::Confirmed => Some(true),
+            Self::Refuted => Some(false),
+            Self::Calibrated | Self::NotComparable | Self::NotReproduced => None,
+        }
+    }
+
+    /// The claims that have it.
+    pub(crate) fn count(self, claims: &[Claim]) -> usize {
+        claims.iter().filter(|claim| claim.verdict == self).count()
+    }
+}
+
+/// A claim of the paper, and the verdict of our figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claim {
-    /// The claim.
+    /// The claim, with the rule that decides it.
     pub claim: String,
-    /// Whether our figures satisfy the rule stated in the claim; `None` if undecided: a figure is missing or, for the
-    /// TLSF paper's table VI only, our mean is outside the range of the published sets.
-    pub confirmed: Option<bool>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why the verdict is what it is; empty if it is another one than in all runs so far.
+    pub reason: String,
     /// The figures, published and ours.
     pub figures: String,
 }
 
+impl Claim {
+    /// A claim that is confirmed or refuted by its rule, or not reproduced because a figure is missing.
+    pub(crate) fn new(claim: impl Into<String>, holds: Option<bool>, figures: impl Into<String>) -> Self {
+        let (verdict, reason) = match holds {
+            Some(true) => (Verdict::Confirmed, ""),
+            Some(false) => (Verdict::Refuted, ""),
+            None => (Verdict::NotReproduced, "a figure is missing: a part was not run, or an allocator failed"),
+        };
+        Self { claim: claim.into(), verdict, reason: reason.into(), figures: figures.into() }
+    }
+
+    /// States the reason if this is the verdict.
+    pub(crate) fn because(mut self, verdict: Verdict, reason: impl Into<String>) -> Self {
+        if self.verdict == verdict {
+            self.reason = reason.into();
+        }
+        self
+    }
+
+    /// Replaces *confirmed*, if a parameter of ours was chosen by these figures.
+    pub(crate) fn calibrated(self, is_calibrated: bool, reason: &str) -> Self {
+        let applies = is_calibrated && self.verdict == Verdict::Confirmed;
+        if applies { self.with(Verdict::Calibrated, reason) } else { self }
+    }
+
+    /// Replaces a verdict by rule: our experiment does not measure what the claim is about.
+    pub(crate) fn not_comparable(self, differs: bool, reason: &str) -> Self {
+        let applies = differs && self.verdict.holds().is_some();
+        if applies { self.with(Verdict::NotComparable, reason) } else { self }
+    }
+
+    /// Replaces a verdict by rule: the paper's circumstances were not obtained. The reason says what was tried.
+    pub(crate) fn not_reproduced(self, differs: bool, tried: &str) -> Self {
+        let applies = differs && self.verdict.holds().is_some();
+        if applies { self.with(Verdict::NotReproduced, tried) } else { self }
+    }
+
+    fn with(self, verdict: Verdict, reason: &str) -> Self {
+        Self { verdict, reason: reason.into(), ..self }
+    }
+
+    /// The reason as text.
+    pub(crate) fn reason(&self) -> &str {
+        if self.reason.is_empty() { "unexplained: earlier runs had another verdict" } else { &self.reason }
+    }
+}
+
 /// The meanings of the verdicts, in the same words as METHODOLOGY.md.
 pub(crate) const VERDICTS_MEAN: &str = "confirmed: our figures satisfy the rule in the claim. refuted: they violate \
-                                        it. not reproduced: no judgement, because a figure is missing (a part was not \
-                                        run, an allocator failed, or there were too few processors), our load does not \
-                                        decide the claim (Compact-fit's 6a and 7c), a parameter of ours was calibrated \
-                                        with the same figure (F with the reading fit), or, only in table VI of the \
-                                        TLSF paper, our mean is outside the published sets.";
+                                        it. calibrated: they satisfy it, but a parameter of ours was chosen by the \
+                                        same figures. not comparable: our machine or program differs in what the \
+                                        claim is about. not reproduced: the paper's result or its circumstances were \
+                                        not obtained, or a figure is missing.";
 
 /// Each claim with its verdict and figures, then the notes.
 pub(crate) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {
@@ -40,39 +136,31 @@ pub(crate) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {
 pub(crate) fn listed(title: &str, claims: &[Claim], look: Look) -> String {
     let mut text = format!("\n{title}\n{}\n", wrapped(VERDICTS_MEAN, look.columns, 0));
     for claim in claims {
-        let line = format!("{}: {} ({}).", verdict(claim), claim.claim, claim.figures);
+        let Claim { claim: what, verdict, figures, .. } = claim;
+        let line = format!("{}: {what} ({figures}). Why: {}.", verdict.name(), claim.reason());
         let _ = writeln!(text, "{}", wrapped(&line, look.columns, 2));
     }
     text
 }
 
-/// The numbers of confirmed and refuted claims of each chapter, and each claim on one line.
+/// The number of claims of each chapter with each verdict, and each claim with its reason.
 #[must_use]
 pub fn verdicts(papers: &[(&str, &[Claim])], look: Look) -> String {
     let rows = papers.iter().map(|(paper, claims)| {
-        let count = |verdict: Option<bool>| {
-            number::grouped(claims.iter().filter(|claim| claim.confirmed == verdict).count() as u64)
-        };
-        vec![(*paper).to_string(), count(Some(true)), count(Some(false)), count(None)]
+        let counts = Verdict::ALL.map(|verdict| number::grouped(verdict.count(claims) as u64));
+        std::iter::once((*paper).to_string()).chain(counts).collect()
     });
     let mut text = format!("\nVerdicts\n{}\n", wrapped(VERDICTS_MEAN, look.columns, 0));
-    text.push_str(&table(&["chapter", "confirmed", "refuted", "not reproduced"], 1, rows, look));
+    let header: Vec<&str> = std::iter::once("chapter").chain(Verdict::ALL.map(Verdict::name)).collect();
+    text.push_str(&table(&header, 1, rows, look));
     for (paper, claims) in papers {
         let _ = writeln!(text, "\n{paper}");
         for claim in *claims {
-            let _ = writeln!(text, "{}", wrapped(&format!("{}: {}.", verdict(claim), claim.claim), look.columns, 2));
+            let line = format!("{}: {}. Why: {}.", claim.verdict.name(), claim.claim, claim.reason());
+            let _ = writeln!(text, "{}", wrapped(&line, look.columns, 2));
         }
     }
     text
-}
-
-/// The verdict as text.
-pub(crate) fn verdict(claim: &Claim) -> &'static str {
-    match claim.confirmed {
-        Some(true) => "confirmed",
-        Some(false) => "refuted",
-        None => "not reproduced",
-    }
 }
 
 #[cfg(test)]

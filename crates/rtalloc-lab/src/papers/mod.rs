@@ -19,6 +19,7 @@ pub mod page;
 pub mod puaut;
 pub mod published;
 pub mod robson;
+pub mod sample;
 pub mod thesis;
 pub mod tlsf;
 pub mod wait_free;

@@ -157,7 +157,7 @@ fn a_refused_generation_leaves_no_file() {
         ("generate p1 --mallocs few", "invalid value 'few'"),
         ("generate p1 --mallocs 0", "--mallocs must be at least 1, not 0"),
         ("generate p1 --align 24", "--align must be a power of two, not 24"),
-        ("generate p1 --holding never", "possible values: fit, literal, periods"),
+        ("generate p1 --holding never", "possible values: periods, fit, literal"),
         ("generate steady --min 9 --max 8", "--max must be at least 9, not 8"),
         (
             "generate p1 --mallocs 10 -o no/such/folder/p1.rtrace",

@@ -55,8 +55,6 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let formatted = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
     let (incremental, rate_monotonic) = (&COMPACT_FIT.section_5_2, &COMPACT_FIT.section_5_3);
     let mut claims = Vec::new();
-    let mut claim =
-        |claim: String, confirmed: Option<bool>, figures: String| claims.push(Claim { claim, confirmed, figures });
     const CONSTANT: &str =
         "the maxima over the larger half of the sizes and over the smaller half differ by at most a tenth";
     const LINEAR: &str = "a line fitted to the size explains nine tenths of the variance";
@@ -65,32 +63,31 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     // In a heap that is not full, the first gap always suffices: nothing is searched, so the load cannot confirm claims
     // about searches.
     let searches = spread("First-fit").is_some_and(|first| first > 0.0);
-    claim(
+    claims.push(Claim::new(
         "6a: first-fit and best-fit allocate highly unpredictably (deviations above half the mean), DL more \
-         predictably (below theirs; only where first-fit searches, in a heap that is just full)"
-            .into(),
+         predictably (below theirs; only where first-fit searches, in a heap that is just full)",
         spread("First-fit")
             .zip(spread("Best-fit"))
             .zip(spread("DL"))
             .filter(|_| searches)
             .map(|((first, best), dl)| first.min(best) > 0.5 && dl < first.min(best)),
         ["First-fit", "Best-fit", "DL"].map(|name| format!("{name} {}", about(series("6a", name)))).join(", "),
-    );
+    ));
     for (figure, published, load) in
         [("6a", incremental.allocate, "incremental"), ("7a", rate_monotonic.allocate, "rate-monotonic")]
     {
         let ours = series(figure, "CFM");
-        claim(
+        claims.push(Claim::new(
             format!("{figure}: allocate with CFM is constant, {load} ({CONSTANT})"),
             ours.map(is_constant),
             format!("{} published; {} ours", formatted_moments(published), about(ours)),
-        );
+        ));
         let ours = series(figure, "CFNM");
-        claim(
+        claims.push(Claim::new(
             format!("{figure}: allocate with CFNM is linear in the object, {load} ({LINEAR})"),
             ours.map(is_linear),
             format!("{:.2} instructions per byte ours", ours.map_or(f64::NAN, |counts| counts.per_byte)),
-        );
+        ));
         let order = |names: [&str; 7]| -> Option<[f64; 7]> {
             let means: Option<Vec<f64>> = names.iter().map(|name| mean(figure, name)).collect();
             means?.try_into().ok()
@@ -120,11 +117,11 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 means.map(|[half, tlsf, cfm, dl, ..]| half.max(tlsf) < cfm && cfm < dl),
             )
         };
-        claim(format!("{figure}: in the mean, {words}"), judged, figures);
+        claims.push(Claim::new(format!("{figure}: in the mean, {words}"), judged, figures));
     }
     let peers = PEERS.map(|(name, _)| name);
     let all = peers.iter().map(|name| series("6b", name).map(is_constant)).try_fold(true, |all, one| Some(all & one?));
-    claim(
+    claims.push(Claim::new(
         format!("6b: every allocator but Compact-fit frees in constant time ({CONSTANT})"),
         all,
         peers
@@ -134,9 +131,9 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 format!("{name} {}{but}", formatted(mean("6b", name)))
             })
             .join(", "),
-    );
+    ));
     let ours = series("6b", "CFM");
-    claim(
+    claims.push(Claim::new(
         format!("6b: free with full compaction is linear in the object with CFM ({LINEAR})"),
         ours.map(is_linear),
         ours.map_or_else(
@@ -150,7 +147,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 )
             },
         ),
-    );
+    ));
     for (figure, full, published) in [
         ("6c", "6b", incremental.free_partial),
         ("7c", "7b", rate_monotonic.free_partial),
@@ -158,7 +155,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     ] {
         let ours = series(figure, "CFM");
         let something_to_move = series(full, "CFM").is_some_and(|counts| counts.moves.is_some_and(|moves| moves > 0));
-        claim(
+        claims.push(Claim::new(
             format!(
                 "{figure}: free with partial compaction is constant with CFM and moves nothing ({CONSTANT}; only where full compaction moves \
                  something, {full})"
@@ -171,19 +168,19 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 about(ours),
                 ours.and_then(|counts| counts.moves).map_or_else(|| "-".into(), |moves| moves.to_string())
             ),
-        );
+        ));
     }
     let ours = series("6c", "CFNM");
-    claim(
+    claims.push(Claim::new(
         format!(
             "6c: free is linear in the object with CFNM always ({LINEAR}), a step for each size class (deviation within a class at most a tenth)"
         ),
         ours.map(|counts| is_linear(counts) && is_step(counts)),
         format!("{} ours", about(ours)),
-    );
+    ));
     for figure in ["7b", "7b*"] {
         let ours = series(figure, "CFM");
-        claim(
+        claims.push(Claim::new(
             format!(
                 "{figure}: with full compaction about the first {} frees move objects, and none after that (some do, \
                  and none in the second half of the run)",
@@ -202,15 +199,15 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                     )
                 },
             ),
-        );
+        ));
     }
-    claim(
-        "7b: all frees together take fewer instructions with CFM than with DL, including full compaction".to_string(),
+    claims.push(Claim::new(
+        "7b: all frees together take fewer instructions with CFM than with DL, including full compaction",
         mean("7b", "CFM").zip(mean("7b", "DL")).map(|(ours, dl)| ours < dl),
         format!("means: CFM {}, DL {}", formatted(mean("7b", "CFM")), formatted(mean("7b", "DL"))),
-    );
+    ));
     let ours = series("7b", "CFNM");
-    claim(
+    claims.push(Claim::new(
         format!("7b: free is linear in the object with CFNM although nothing is compacted ({LINEAR})"),
         ours.map(is_linear),
         ours.map_or_else(
@@ -219,13 +216,13 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 format!("{:.3} instructions per byte, {:.0} % explained", counts.per_byte, 100.0 * counts.explained)
             },
         ),
-    );
+    ));
     let best = series("7a", "Best-fit");
-    claim(
-        "7a: best-fit allocates highly unpredictably (deviation above half the mean)".into(),
+    claims.push(Claim::new(
+        "7a: best-fit allocates highly unpredictably (deviation above half the mean)",
         best.map(|counts| counts.deviation > 0.5 * counts.mean),
         format!("{} ours", about(best)),
-    );
+    ));
     let frame =
         |bytes: Option<u64>| found.frames.iter().find(|frame| frame.frame_bytes == bytes)?.ours.as_ref().ok().copied();
     let moving = frame(None);
@@ -234,14 +231,14 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let least = known.iter().copied().find(|bytes| fewer(*bytes) == Some(true));
     let judged: Option<Vec<bool>> =
         known.iter().map(|bytes| Some(fewer(*bytes)? == (*bytes >= incremental.faster_frames_bytes))).collect();
-    claim(
+    claims.push(Claim::new(
         format!(
             "CFNM frees with fewer instructions than CFM with full compaction from block-frames of {} B on (means of 6b)",
             incremental.faster_frames_bytes
         ),
         judged.filter(|judged| !judged.is_empty()).map(|judged| judged.into_iter().all(|agrees| agrees)),
         least.map_or_else(|| "never, ours".into(), |least| format!("from {least} B on, ours")),
-    );
+    ));
     let room = |label: &str| found.fragmentation.rows.iter().find(|row| row.label == label)?.ours.as_ref().ok();
     let above = |label: &str| {
         let (ours, tlsf) = (room(label)?, room("TLSF")?);
@@ -249,8 +246,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     };
     let sizes = found.fragmentation.sizes.len();
     let counts: Option<Vec<usize>> = (1..=9).map(|pages| above(&format!("CFM {pages}"))).collect();
-    claim(
-        "8: with 1 to 9 not-full pages CFM has room for at least as many objects as TLSF, of every size".into(),
+    claims.push(Claim::new(
+        "8: with 1 to 9 not-full pages CFM has room for at least as many objects as TLSF, of every size",
         counts.as_ref().map(|counts| counts.iter().all(|count| *count == sizes)),
         counts.map_or_else(
             || "-".into(),
@@ -265,13 +262,13 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 format!("of {sizes} sizes, CFM 1 to 9: {}{below}", list.join(", "))
             },
         ),
-    );
+    ));
     let read = |through: &str| found.dereference.iter().find(|row| row.through == through)?.ours.as_ref().ok().copied();
     let more = |through: &str| Some(read(through)? as i64 - read(POINTER)? as i64);
     let kinds = [ABSTRACT, "a handle, CFNM", "a handle, CFM"].map(more);
     let published = COMPACT_FIT.section_3_5;
     let theirs = [published.moving_more, published.non_moving_more[0]].map(|count| count as i64);
-    claim(
+    claims.push(Claim::new(
         format!(
             "a dereference takes {} instruction more than a pointer with CFM, and {} with CFNM",
             theirs[0], theirs[1]
@@ -282,13 +279,13 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 kinds.map(|more| more.map_or_else(|| "-".into(), |more| more.to_string()));
             format!("ours: {moving} and {non_moving} more, and {handle} through a checked handle of CFM")
         },
-    );
+    ));
     let constant = found.initialisation.iter().map(|row| {
         let counts = row.ours.as_ref().ok()?;
         Some(counts.iter().all(|(_, count)| *count == counts[0].1))
     });
-    claim(
-        "a heap is initialised in constant time (the same count for 64 KB and for 1 GB)".into(),
+    claims.push(Claim::new(
+        "a heap is initialised in constant time (the same count for 64 KB and for 1 GB)",
         constant.clone().try_fold(true, |all, one| Some(all & one?)),
         found
             .initialisation
@@ -299,25 +296,24 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
             })
             .collect::<Vec<_>>()
             .join(", "),
-    );
+    ));
     for (what, words) in [
         (PAGE, "a page of 16 KB has at most 78 B of metadata"),
         (BACK_REFERENCE, "a back reference takes at most 12.5 % of a page-block, in the smallest"),
     ] {
         let row = found.overhead.iter().find(|row| row.what == what);
-        claim(
-            words.into(),
+        claims.push(Claim::new(
+            words,
             row.and_then(|row| Some(row.ours? <= row.published)),
             row.and_then(|row| row.ours.map(|ours| format!("{ours:.1} {} ours", row.unit)))
                 .unwrap_or_else(|| "-".into()),
-        );
+        ));
     }
     let promises: Option<Vec<Promise>> = found.promises.iter().map(|promise| promise.as_ref().ok().copied()).collect();
     let promises = promises.filter(|promises| promises.iter().any(|promise| promise.frees > 0));
-    claim(
+    claims.push(Claim::new(
         "proposition 1: a free moves nothing while n_f < max_nr_nf_pages - 1 (the history of the errata, and pseudo-random ones of a class, 1 \
-         to 9 not-full pages)"
-            .into(),
+         to 9 not-full pages)",
         promises.as_ref().map(|promises| promises.iter().all(|promise| promise.moved == 0)),
         promises.map_or_else(
             || "-".into(),
@@ -332,7 +328,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 )
             },
         ),
-    );
+    ));
     claims
 }
 
@@ -384,7 +380,7 @@ mod tests {
             }
         };
         let of = |found: &CompactFit, start: &str| {
-            claims(found).into_iter().find(|claim| claim.claim.starts_with(start)).expect(start).confirmed
+            claims(found).into_iter().find(|claim| claim.claim.starts_with(start)).expect(start).verdict.holds()
         };
         const SEVEN: &str = "7c: free with partial";
         assert_eq!(

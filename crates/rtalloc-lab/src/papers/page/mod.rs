@@ -7,8 +7,7 @@ mod numbering;
 
 use crate::number;
 use crate::papers::chapter::{Chapter, Figure, Section};
-use crate::papers::claims::Claim;
-use crate::papers::claims::{VERDICTS_MEAN, verdict};
+use crate::papers::claims::{VERDICTS_MEAN, Verdict};
 use crate::papers::overview::result::{Need, Overview};
 use crate::present::page::{Tabled, environments, figure, measured, page};
 use crate::present::plot::{self, Field, PlotError};
@@ -201,14 +200,6 @@ fn entered(chapter: &str, drawn: &Figure, numbering: &mut Numbering) -> Markup {
     }
 }
 
-/// Verdicts in the order of their buttons: label, and the claims that have it.
-const VERDICTS: [(&str, Option<bool>); 3] =
-    [("confirmed", Some(true)), ("refuted", Some(false)), ("not reproduced", None)];
-
-fn count(claims: &[Claim], confirmed: Option<bool>) -> usize {
-    claims.iter().filter(|claim| claim.confirmed == confirmed).count()
-}
-
 /// Every claim of every paper.
 fn verdicts(chapters: &[Chapter]) -> Markup {
     let all: usize = chapters.iter().map(|chapter| chapter.claims.len()).sum();
@@ -218,21 +209,22 @@ fn verdicts(chapters: &[Chapter]) -> Markup {
             p.about { "Every claim is judged automatically by the rule stated in it. " (VERDICTS_MEAN) }
             div.filters {
                 button type="button" data-filter="" aria-pressed="true" { "all (" (all) ")" }
-                @for (word, confirmed) in VERDICTS {
-                    @let of_all: usize = chapters.iter().map(|chapter| count(&chapter.claims, confirmed)).sum();
-                    button type="button" data-filter=(word) aria-pressed="false" { (word) " (" (of_all) ")" }
+                @for verdict in Verdict::ALL {
+                    @let of_all: usize = chapters.iter().map(|chapter| verdict.count(&chapter.claims)).sum();
+                    button type="button" data-filter=(verdict.name()) aria-pressed="false" { (verdict.name()) " (" (of_all) ")" }
                 }
             }
             div.scroll {
                 table.claims {
-                    thead { tr { th.left { "chapter" } th.left { "verdict" } th.left { "claim" } th.left { "figures" } } }
+                    thead { tr { th.left { "chapter" } th.left { "verdict" } th.left { "claim" } th.left { "why" } th.left { "figures" } } }
                     tbody {
                         @for chapter in chapters {
                             @for claim in &chapter.claims {
-                                tr data-verdict=(verdict(claim)) {
+                                tr data-verdict=(claim.verdict.name()) {
                                     th scope="row" data-v=(short(&chapter.title)) { a href={ "#" (chapter.id) } { (short(&chapter.title)) } }
-                                    td.left data-v=(verdict(claim)) { (badge(claim)) }
+                                    td.left data-v=(claim.verdict.name()) { (badge(claim.verdict)) }
                                     td.left.what data-v=(claim.claim) { (claim.claim) }
+                                    td.left.what data-v=(claim.reason()) { (claim.reason()) }
                                     td.left.what data-v=(claim.figures) { (claim.figures) }
                                 }
                             }
@@ -245,13 +237,13 @@ fn verdicts(chapters: &[Chapter]) -> Markup {
 }
 
 /// The verdict as coloured text.
-fn badge(claim: &Claim) -> Markup {
-    let class = match claim.confirmed {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "open",
+fn badge(verdict: Verdict) -> Markup {
+    let class = match verdict {
+        Verdict::Confirmed => "yes",
+        Verdict::Refuted => "no",
+        Verdict::Calibrated | Verdict::NotComparable | Verdict::NotReproduced => "open",
     };
-    html! { span class={ "badge " (class) } { (verdict(claim)) } }
+    html! { span class={ "badge " (class) } { (verdict.name()) } }
 }
 
 fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], numbering: &Numbering) -> Markup {
@@ -259,9 +251,9 @@ fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], numbering: &Numbering) -> 
         section.paper id=(chapter.id) {
             h2 { (chapter.title) }
             p.about {
-                @for (place, (word, confirmed)) in VERDICTS.into_iter().enumerate() {
+                @for (place, verdict) in Verdict::ALL.into_iter().enumerate() {
                     @if place > 0 { ", " }
-                    (count(&chapter.claims, confirmed)) " " (word)
+                    (verdict.count(&chapter.claims)) " " (verdict.name())
                 }
                 "."
             }
@@ -302,6 +294,7 @@ fn errata(chapters: &[Chapter]) -> Markup {
 mod tests {
     use super::guide::tests::overview;
     use super::*;
+    use crate::papers::claims::Claim;
     use crate::present::plot::canvas::sheet;
     use crate::present::summary::named;
     use crate::probe::cycles::Clock;
@@ -318,7 +311,7 @@ mod tests {
             svg: svg.expect("drawn"),
             standings: vec![named("TLSF", "tlsf")],
         };
-        let claim = |confirmed| Claim { claim: "a < b".into(), confirmed, figures: "1 and 2".into() };
+        let claim = |holds| Claim::new("a < b", holds, "1 and 2").because(Verdict::Refuted, "1 was added");
         let table = Tabled::new(&["allocator", "n"], 1, [vec!["tlsf".into(), "1,024".into()]].into_iter());
         Chapter {
             id,
@@ -356,7 +349,7 @@ mod tests {
             "a &lt; b",
             "It climbs.",
             "a misprint",
-            "1 confirmed, 1 refuted, 1 not reproduced.",
+            "1 confirmed, 1 refuted, 0 calibrated, 0 not comparable, 1 not reproduced.",
             "<p>Measured ",
         ] {
             assert!(page.contains(words), "{words}");

@@ -33,10 +33,6 @@ struct Judge<'a> {
     found: &'a Puaut,
 }
 
-fn claim(claim: &str, confirmed: Option<bool>, figures: String) -> Claim {
-    Claim { claim: claim.into(), confirmed, figures }
-}
-
 /// Both figures as text.
 fn both(published: &str, ours: Option<String>) -> String {
     format!("{published} published; {} ours", ours.as_deref().unwrap_or("-"))
@@ -85,7 +81,7 @@ impl Judge<'_> {
         let names = [FAST, QUICK, SEQUENTIAL[0], SEQUENTIAL[1]];
         let rule = |means: &[f64]| means[0].max(means[1]) < means[2].min(means[3]);
         let ours = self.of(&names, |ours| ours.model.malloc.mean);
-        claim(
+        Claim::new(
             "fast-fit and quick-fit have the best means, then come the sequential fits (MEAN model)",
             ours.as_deref().map(rule),
             both(&list(&self.published(&names, |row| row.allocate.model_mean as f64)), ours.map(|means| list(&means))),
@@ -95,7 +91,7 @@ impl Judge<'_> {
     fn buddies_have_worse_means(&self) -> Claim {
         let names = [BUDDIES[0], BUDDIES[1], SEQUENTIAL[0], SEQUENTIAL[1]];
         let ours = self.of(&names, |ours| ours.model.malloc.mean);
-        claim(
+        Claim::new(
             "buddies have worse means than sequential fits (MEAN model)",
             ours.as_deref().map(|means| means[0].min(means[1]) > means[2].max(means[3])),
             both(&list(&self.published(&names, |row| row.allocate.model_mean as f64)), ours.map(|means| list(&means))),
@@ -116,7 +112,7 @@ impl Judge<'_> {
             let named = names.iter().zip(worst).map(|(name, worst)| format!("{name} {worst:.0}"));
             named.collect::<Vec<_>>().join(", ")
         };
-        claim(
+        Claim::new(
             "the sequential fits have the highest worst cases of malloc",
             ours.as_deref().map(rule),
             both(&text(&self.published(&names, |row| row.allocate.scenario as f64)), ours.map(|worst| text(&worst))),
@@ -148,7 +144,7 @@ impl Judge<'_> {
     fn sequential_ratio(&self) -> Claim {
         let (published, ours) = self.scenario_ratio(&SEQUENTIAL);
         let (linear, classes) = self.classes(&SEQUENTIAL, false, is_linear);
-        claim(
+        Claim::new(
             "sequential fits: the worst malloc is 10,000 times the mean and more, and linear in the heap",
             ours.as_deref().zip(linear).map(|(ratios, linear)| linear && ratios.iter().all(|ratio| *ratio >= 1e4)),
             format!("{}, {classes}", both(&list(&published), ours.map(|ratios| list(&ratios)))),
@@ -157,7 +153,7 @@ impl Judge<'_> {
 
     fn buddy_ratio(&self) -> Claim {
         let (published, ours) = self.scenario_ratio(&BUDDIES);
-        claim(
+        Claim::new(
             "buddies: the worst malloc is around seven times the mean (we accept 4.5 to 8.5 times, since the Fibonacci buddy's published figure is 4.9)",
             ours.as_deref().map(|ratios| ratios.iter().all(|ratio| AROUND_SEVEN.contains(ratio))),
             both(&list(&published), ours.map(|ratios| list(&ratios))),
@@ -173,7 +169,7 @@ impl Judge<'_> {
         let ours = |load| self.of(&names, move |ours| charges(ours, load)[1] / charges(ours, load)[0]);
         let below = |ratios: &[f64]| ratios.iter().filter(|ratio| **ratio < 6.0).count();
         let [decoder, model] = Load::ALL.map(ours);
-        claim(
+        Claim::new(
             "the observed maximum is less than six times the mean for most allocators, under either load (for four of \
              seven in each)",
             decoder
@@ -193,7 +189,7 @@ impl Judge<'_> {
         let ours = self.ours(QUICK).map(ratio);
         let published =
             self.published(&[QUICK], |row| row.allocate.decoder_mean as f64 / row.allocate.model_mean as f64);
-        claim(
+        Claim::new(
             "quick-fit: its mean in a decoder is far above that in the MEAN model (at least 1.5 times), because pages \
              are taken and returned",
             ours.map(|ratio| ratio >= FAR_ABOVE),
@@ -213,7 +209,7 @@ impl Judge<'_> {
     fn reasonable(&self) -> Claim {
         let (published, ours) = self.shares(Load::Model, 1);
         let within = |shares: &[f64]| shares.iter().filter(|share| **share <= REASONABLE).count();
-        claim(
+        Claim::new(
             "budgeted by the observed maximum, malloc takes a reasonable share of the time for almost all allocators \
              (at most a tenth, for all but one; MEAN model)",
             ours.as_deref().map(|shares| within(shares) + 1 >= shares.len()),
@@ -224,7 +220,7 @@ impl Judge<'_> {
     fn unusable(&self) -> Claim {
         let (published, ours) = self.shares(Load::Decoder, 2);
         // The sequential fits are the first two.
-        claim(
+        Claim::new(
             "budgeted by the scenario, the malloc of sequential fits takes more than 90 % of the decoder's time",
             ours.as_deref().map(|shares| shares[..2].iter().all(|share| *share > 0.9)),
             both(&percents(&published[..2]), ours.as_deref().map(|shares| percents(&shares[..2]))),
@@ -244,7 +240,7 @@ impl Judge<'_> {
         let all = 3 * self.found.rows.len();
         let ours = charged.iter().try_fold(0, |sum, (_, ours)| Some(sum + (*ours)?));
         let published: usize = charged.iter().map(|(published, _)| *published).sum();
-        claim(
+        Claim::new(
             "malloc always takes a larger share of the MEAN model's time than of the decoder's (every allocator, each \
              of the three costs)",
             ours.map(|ours| ours == all),
@@ -254,12 +250,12 @@ impl Judge<'_> {
 
     fn sequential_free(&self) -> Claim {
         let (constant, classes) = self.classes(&SEQUENTIAL, true, |class| class == Class::Constant);
-        claim("sequential fits: free is constant", constant, classes)
+        Claim::new("sequential fits: free is constant", constant, classes)
     }
 
     fn indexed_free(&self) -> Claim {
         let (linear, classes) = self.classes(&INDEXED, true, is_linear);
-        claim("indexed fits: free is linear in the free blocks", linear, classes)
+        Claim::new("indexed fits: free is linear in the free blocks", linear, classes)
     }
 
     fn safe(&self) -> Claim {
@@ -286,7 +282,7 @@ impl Judge<'_> {
                 cells.iter().filter(|(_, _, scenario, observed)| above(*scenario, *observed)).map(text).collect();
             if broken.is_empty() { "none".into() } else { broken.join(", ") }
         };
-        claim(
+        Claim::new(
             "the scenarios are safe: no observation exceeds them",
             ours.as_deref().map(|cells| cells.iter().all(|(_, _, scenario, observed)| !above(*scenario, *observed))),
             format!("above: {}", both(&broken(&published.collect::<Vec<_>>()), ours.as_deref().map(broken))),
@@ -296,7 +292,7 @@ impl Judge<'_> {
     fn tree(&self) -> Claim {
         let (published, ours) = self.scenario_ratio(&[TREE]);
         let (linear, class) = self.classes(&[TREE], false, is_linear);
-        claim(
+        Claim::new(
             "tree best-fit: the worst malloc is linear in the free blocks, as sections 3.1.1 and 5.1 say, and so more \
              than twice the mean, although table 2's 10,414 is hardly above it",
             ours.as_deref().zip(linear).map(|(ratios, linear)| linear && ratios[0] > 2.0),
@@ -316,7 +312,7 @@ impl Judge<'_> {
         let reaches = flat + 2 <= points.len();
         let verdict = linear.filter(|_| reaches).map(|growth| flat >= 2 && (0.9..1.1).contains(&growth));
         let text = |point: &Point| format!("{} in {} KiB", point.instructions, point.heap_bytes >> 10);
-        claim(
+        Claim::new(
             "quick-fit: the worst malloc is flat in small heaps and linear in large ones (the two smallest cost the same; the two largest \
              are in proportion within a tenth)",
             verdict,
@@ -342,7 +338,7 @@ impl Judge<'_> {
                 },
             )
         });
-        claim(
+        Claim::new(
             "buddies: the worst malloc is logarithmic in the heap",
             logarithmic,
             format!("{classes}; {}", ends.join(", ")),
@@ -359,7 +355,7 @@ impl Judge<'_> {
         };
         let best: Option<Vec<(u64, &str)>> = heaps.iter().map(|bytes| best(*bytes)).collect();
         let best = best.filter(|best| !best.is_empty());
-        claim(
+        Claim::new(
             "the allocator with the lowest worst case of malloc depends on the heap's size",
             best.as_ref().map(|best| best.iter().any(|(_, name)| *name != best[0].1)),
             best.map_or_else(
@@ -449,8 +445,11 @@ mod tests {
     #[test]
     fn the_published_figures_pass_the_rules_but_where_the_paper_contradicts_itself() {
         let claims = claims(&published());
-        let failing: Vec<&str> =
-            claims.iter().filter(|claim| claim.confirmed != Some(true)).map(|claim| claim.claim.as_str()).collect();
+        let failing: Vec<&str> = claims
+            .iter()
+            .filter(|claim| claim.verdict.holds() != Some(true))
+            .map(|claim| claim.claim.as_str())
+            .collect();
         assert_eq!(failing.len(), 3, "{failing:#?}");
         assert!(failing[0].starts_with("malloc always takes a larger share"), "{failing:#?}");
         assert!(failing[1].starts_with("the scenarios are safe"), "{failing:#?}");
@@ -465,7 +464,7 @@ mod tests {
             row.growth.operations.clear();
         }
         let claims = claims(&found);
-        assert!(claims.len() == 17 && claims.iter().all(|claim| claim.confirmed.is_none()), "{claims:#?}");
+        assert!(claims.len() == 17 && claims.iter().all(|claim| claim.verdict.holds().is_none()), "{claims:#?}");
     }
 
     #[test]
@@ -475,6 +474,6 @@ mod tests {
         quick.growth.operations[0].points.truncate(3);
         let claims = claims(&found);
         let two_phases = claims.iter().find(|claim| claim.claim.starts_with("quick-fit: the worst")).expect("a claim");
-        assert_eq!(two_phases.confirmed, None, "{two_phases:?}");
+        assert_eq!(two_phases.verdict.holds(), None, "{two_phases:?}");
     }
 }

@@ -77,15 +77,15 @@ fn lower_bounds(found: &Robson) -> Vec<Claim> {
                 )
             },
         );
-        Claim {
-            claim: format!(
+        Claim::new(
+            format!(
                 "{family} ({}): no allocator needs less than M(\u{bd} log2 n + 1) - n + 1 units against Robson's \
                  program, for any n",
                 members().count()
             ),
-            confirmed: verdict(all.iter().map(|(_, need)| units(need) >= bound(need)), are_whole),
+            verdict(all.iter().map(|(_, need)| units(need) >= bound(need)), are_whole),
             figures,
-        }
+        )
     };
     families.into_iter().map(claim).collect()
 }
@@ -104,13 +104,13 @@ fn exactly(found: &Robson) -> Option<Claim> {
     });
     let law: Vec<String> =
         SIZES.iter().map(|n| format!("{:.3}", lower_bound(found.m as usize, *n as usize) / found.m as f64)).collect();
-    (!rows.is_empty()).then(|| Claim {
-        claim:
-            "first-fit, best-fit, half-fit and TLSF need exactly that, with n = 16, 64 and 256 (at most 1 % of M more)"
-                .into(),
-        confirmed: (known.len() == NAMES.len() * SIZES.len())
-            .then(|| known.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
-        figures: format!("the bound {}; {}", law.join(", "), figures.collect::<Vec<_>>().join("; ")),
+    (!rows.is_empty()).then(|| {
+        Claim::new(
+            "first-fit, best-fit, half-fit and TLSF need exactly that, with n = 16, 64 and 256 (at most 1 % of M more)",
+            (known.len() == NAMES.len() * SIZES.len())
+                .then(|| known.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
+            format!("the bound {}; {}", law.join(", "), figures.collect::<Vec<_>>().join("; ")),
+        )
     })
 }
 
@@ -148,14 +148,14 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
         });
         let formatted: Vec<String> = formatted.collect();
         let all: Vec<f64> = members.iter().flat_map(|row| judged(row)).map(|(.., share)| share).collect();
-        Claim {
-            claim: format!(
+        Claim::new(
+            format!(
                 "{formula}: none of these adversaries makes {} need more (but for {ENDS} units at the ends of the heap)",
                 members.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>().join(", ")
             ),
-            confirmed: verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
-            figures: if formatted.is_empty() { "-".into() } else { format!("closest: {}", formatted.join("; ")) },
-        }
+            verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
+            if formatted.is_empty() { "-".into() } else { format!("closest: {}", formatted.join("; ")) },
+        )
     };
     formulas.into_iter().map(claim).collect()
 }
@@ -168,17 +168,17 @@ fn buddies(found: &Robson) -> Option<Claim> {
         units(need) / allowed
     };
     let most = needs(row, Adversary::Powers).max_by(|one, other| share(one).total_cmp(&share(other)));
-    Some(Claim {
-        claim: format!(
+    Some(Claim::new(
+        format!(
             "requests that are powers of two: Robson's program does not make the binary buddy need more than M(1 + log2 n) + n - 1 (but for \
              {ENDS} units at the ends of the heap)"
         ),
-        confirmed: most.map(|need| share(need) <= 1.0),
-        figures: most.map_or_else(
+        most.map(|need| share(need) <= 1.0),
+        most.map_or_else(
             || "-".into(),
             |need| format!("closest: {:.2} of {:.2} M with n = {}", need.ratio(), need.ratio() / share(need), need.n),
         ),
-    })
+    ))
 }
 
 /// The results of the combs.
@@ -209,25 +209,19 @@ fn combs(found: &Robson) -> [Claim; 3] {
     };
     let (half, half_figures) = reached(&["half-fit"], Adversary::Teeth, [16, 64], &are_teeth);
     [
-        Claim {
-            claim: "an adversary makes best-fit and TLSF use (M - 4n + 11)(n - 2) units of ample memory, and need at \
-                    least (M - 5n)(n - 2), with n = 16 and 32"
-                .into(),
-            confirmed: best,
-            figures: best_figures,
-        },
-        Claim {
-            claim: "an adversary makes next-fit need n(M - n) units, with n = 16 and 64".into(),
-            confirmed: next,
-            figures: next_figures,
-        },
-        Claim {
-            claim: "an adversary makes half-fit need n(M - 2n) units, with n = 16 and 64: 2M(1 + \u{2308}log2 \
-                    n\u{2309}), which o1heap's documentation states, does not suffice"
-                .into(),
-            confirmed: half,
-            figures: half_figures,
-        },
+        Claim::new(
+            "an adversary makes best-fit and TLSF use (M - 4n + 11)(n - 2) units of ample memory, and need at \
+                    least (M - 5n)(n - 2), with n = 16 and 32",
+            best,
+            best_figures,
+        ),
+        Claim::new("an adversary makes next-fit need n(M - n) units, with n = 16 and 64", next, next_figures),
+        Claim::new(
+            "an adversary makes half-fit need n(M - 2n) units, with n = 16 and 64: 2M(1 + \u{2308}log2 \
+                    n\u{2309}), which o1heap's documentation states, does not suffice",
+            half,
+            half_figures,
+        ),
     ]
 }
 
@@ -242,19 +236,20 @@ fn ranking(found: &Robson) -> Option<Claim> {
     let formatted = |value: Option<f64>| value.map_or_else(|| "-".into(), |value: f64| format!("{value:.2}"));
     let least = best.zip(tlsf).map(|(best, tlsf)| best.min(tlsf));
     let most = [first, buddy].into_iter().try_fold(0.0, |most: f64, one| Some(most.max(one?)));
-    found.sizes.contains(&N).then(|| Claim {
-        claim: "the usual ranking is inverted: with n = 16, the worst-case need of best-fit and TLSF, which waste \
-                least on real programs, is more than twice that of address-ordered first-fit and the binary buddy"
-            .into(),
-        confirmed: least.zip(most).map(|(least, most)| least > 2.0 * most),
-        figures: format!(
-            "best-fit {} M, TLSF {} M; first-fit in address order {} M, binary buddy {} M; half-fit {} M",
-            formatted(best),
-            formatted(tlsf),
-            formatted(first),
-            formatted(buddy),
-            formatted(half)
-        ),
+    found.sizes.contains(&N).then(|| {
+        Claim::new(
+            "the usual ranking is inverted: with n = 16, the worst-case need of best-fit and TLSF, which waste \
+                least on real programs, is more than twice that of address-ordered first-fit and the binary buddy",
+            least.zip(most).map(|(least, most)| least > 2.0 * most),
+            format!(
+                "best-fit {} M, TLSF {} M; first-fit in address order {} M, binary buddy {} M; half-fit {} M",
+                formatted(best),
+                formatted(tlsf),
+                formatted(first),
+                formatted(buddy),
+                formatted(half)
+            ),
+        )
     })
 }
 
@@ -275,11 +270,12 @@ fn moving(found: &Robson) -> Option<Claim> {
             law / found.m as f64
         )
     });
-    (!rows.is_empty()).then(|| Claim {
-        claim: "the lower bound does not apply to moving allocators: against Robson's program, Compact-fit's memory \
-                grows more slowly with n than the lower bound of all others, although each class in use has a page"
-            .into(),
-        confirmed: all.as_ref().map(|all| all.iter().all(|(grows, law, ..)| grows < law)),
-        figures: figures.collect::<Vec<_>>().join("; "),
+    (!rows.is_empty()).then(|| {
+        Claim::new(
+            "the lower bound does not apply to moving allocators: against Robson's program, Compact-fit's memory \
+                grows more slowly with n than the lower bound of all others, although each class in use has a page",
+            all.as_ref().map(|all| all.iter().all(|(grows, law, ..)| grows < law)),
+            figures.collect::<Vec<_>>().join("; "),
+        )
     })
 }

@@ -1,46 +1,59 @@
-//! The TLSF paper's claims, compared with our figures by rules that the claims state.
-//!
-//! Every rule is chosen such that the published figures satisfy it, which a test shows. *Not reproduced* means that a
-//! figure is missing, or that our value is outside the range of a published figure.
+//! The TLSF paper's claims, compared with our figures by rules that the claims state. Every rule is chosen such that the
+//! published figures satisfy it, which a test shows.
 
+use crate::papers::claims::Verdict::{Confirmed, NotReproduced, Refuted};
 use crate::papers::published::TLSF;
+use crate::papers::sample::{Sample, all, is_below_in_pairs};
+use crate::papers::tlsf::measure::{COARSE, HYPOTHESIS};
 use crate::papers::tlsf::published::{ALLOCATORS, Row};
 use crate::papers::tlsf::result::{
     Cell, Claim, Costs, Found, Kind, Octave, Pool, Profile, Seen, Settings, Side, Unit, Worst,
 };
 use crate::result::schema::Distribution;
 use crate::workload::Holding;
+use std::collections::BTreeMap;
 
 /// Tolerance for maxima that do not depend on the profile.
 const SAME: f64 = 1.05;
 /// Tolerance between the mean frees of half-fit and TLSF.
 const ALIKE: f64 = 1.15;
-/// J: 2^J lists between powers of two.
+/// Task sets of each published figure.
+const PUBLISHED_SETS: u64 = 100;
+/// 2^J lists between powers of two: of the paper's evaluation, and of [`COARSE`].
 const J: u32 = 5;
+const COARSE_J: u32 = 4;
+/// The paper's definition of F, among Johnstone and Wilson's.
+const FOUR: usize = 3;
+/// The reason if an interval does not decide.
+const OPEN: &str = "an interval of 99 % includes the limit: more task sets would decide";
+/// The reason for all claims about cycles.
+const CYCLES: &str = "the paper's cycles are those of a processor without other load, of which interrupts were removed; \
+                      ticks of a shared machine differ between runs by more than allocators do. The instructions decide";
 
-/// All claims, in the order of the specification.
+/// All claims, in the paper's order.
 #[must_use]
 pub(super) fn claims(settings: &Settings, cells: &[Cell], pools: &[Pool]) -> Vec<Claim> {
     let judge = Judge { settings, pools };
     let mut claims = Vec::new();
+    claims.extend(of_internal(cells));
     claims.extend(judge.worst(cells));
     claims.extend(of_bands(cells));
     claims.extend(judge.maxima());
     claims.extend(judge.means());
     claims.extend(judge.ticks());
-    claims.extend(judge.profile_2());
+    claims.extend(judge.profiles());
     claims.extend(judge.fragmentation());
-    claims.extend(of_internal(cells));
     claims
-}
-
-fn claim(claim: impl Into<String>, confirmed: Option<bool>, figures: impl Into<String>) -> Claim {
-    Claim { claim: claim.into(), confirmed, figures: figures.into() }
 }
 
 /// Numbers separated by slashes.
 fn slashed(values: impl IntoIterator<Item = f64>, decimals: usize) -> String {
     values.into_iter().map(|value| format!("{value:.decimals$}")).collect::<Vec<_>>().join("/")
+}
+
+/// Three values, or a dash.
+fn three(values: Option<[f64; 3]>, decimals: usize) -> String {
+    values.map_or_else(|| "-".into(), |values| slashed(values, decimals))
 }
 
 struct Judge<'a> {
@@ -49,30 +62,28 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn pool(&self, name: &str, profile: Profile) -> Option<&Pool> {
-        let (_, subject) = ALLOCATORS.into_iter().find(|(known, _)| *known == name)?;
-        let is_it = |pool: &&Pool| {
-            (pool.subject.as_str(), pool.profile, pool.holding) == (subject, profile, self.settings.holding)
-        };
-        self.pools.iter().find(is_it)
+    fn pool(&self, subject: &str, profile: Profile, holding: Holding) -> Option<&Pool> {
+        let is_it = |pool: &&Pool| (pool.subject.as_str(), pool.profile, pool.holding) == (subject, profile, holding);
+        // Incomplete results are not judged.
+        let is_whole = |pool: &&Pool| pool.sets == self.settings.sets && pool.instructions.malloc.count > 0;
+        self.pools.iter().find(is_it).filter(is_whole)
     }
 
-    /// Whether every set was run; incomplete results are not judged.
-    fn is_whole(&self, pool: &Pool) -> bool {
-        pool.sets == self.settings.sets && pool.instructions.malloc.count > 0
+    /// One value per profile, of an allocator by its name in the paper.
+    fn each<T>(&self, name: &str, value: impl Fn(&Pool) -> Option<T>) -> Option<[T; 3]> {
+        let subject = subject_of(name);
+        let values = Profile::ALL.map(|profile| value(self.pool(subject, profile, self.settings.holding)?));
+        let [Some(one), Some(two), Some(three)] = values else { return None };
+        Some([one, two, three])
     }
 
-    /// One value per profile.
-    fn each(&self, name: &str, value: impl Fn(&Pool) -> Option<f64>) -> Option<[f64; 3]> {
-        let mut values = [0.0; 3];
-        for (place, profile) in values.iter_mut().zip(Profile::ALL) {
-            *place = value(self.pool(name, profile)?)?;
-        }
-        Some(values)
+    fn most(&self, name: &str, of: Side) -> Option<[f64; 3]> {
+        self.each(name, |pool| Some(of(&pool.instructions).max as f64))
     }
 
-    fn counted(&self, name: &str, of: Side, value: fn(&Distribution) -> f64) -> Option<[f64; 3]> {
-        self.each(name, |pool| self.is_whole(pool).then(|| value(of(&pool.instructions))))
+    /// The mean instructions of the task sets.
+    fn counted(&self, name: &str, of_free: bool) -> Option<[Sample; 3]> {
+        self.each(name, |pool| Some(if of_free { pool.mean_instructions.free } else { pool.mean_instructions.malloc }))
     }
 
     fn timed(&self, name: &str, of: Side, value: fn(&Distribution) -> f64) -> Option<[f64; 3]> {
@@ -83,13 +94,13 @@ impl Judge<'_> {
     /// (a): maxima and profiles.
     fn maxima(&self) -> Vec<Claim> {
         let spread = |name: &str, of| {
-            let [one, two, three] = self.counted(name, of, most)?;
+            let [one, two, three] = self.most(name, of)?;
             Some(one.max(two).max(three) / one.min(two).min(three))
         };
         let figures = |names: [&str; 2]| {
             let of = |name: &str, what, of, table: &[[f64; 4]; 3]| {
-                let ours = self.counted(name, of, most).map_or_else(|| "-".into(), |ours| slashed(ours, 0));
-                format!("{name} {what} {} published, {ours} ours", slashed(table.map(|four| four[2]), 0))
+                let published = slashed(table.map(|four| four[2]), 0);
+                format!("{name} {what} {published} published, {} ours", three(self.most(name, of), 0))
             };
             let both = names.map(|name| {
                 let [malloc, free] = [&TLSF.table_5.malloc[name], &TLSF.table_5.free[name]];
@@ -103,179 +114,371 @@ impl Judge<'_> {
         let varying = ["BB", "DL"].iter().try_fold(true, |all, name| {
             Some(all && (spread(name, malloc_of)? > SAME || spread(name, free_of)? > SAME))
         });
+        let most = ["malloc", "free"].map(|operation| {
+            let of = if operation == "malloc" { malloc_of } else { free_of };
+            Some(self.most("TLSF", of)?.into_iter().fold(0.0, f64::max))
+        });
         vec![
-            claim(
+            Claim::new(
                 "(a) the maximum instructions of half-fit and TLSF do not depend on the profile (within 5 %, malloc \
                  and free)",
                 bounded,
                 figures(["HF", "TLSF"]),
-            ),
-            claim(
+            )
+            .because(Confirmed, "neither has a loop, and a hundred task sets of any profile take the longest path"),
+            Claim::new(
                 "(a) those of binary buddy and dlmalloc do (by more than 5 %, malloc or free)",
                 varying,
                 figures(["BB", "DL"]),
-            ),
+            )
+            .because(Confirmed, "the number of splits, and of blocks searched, depends on the sizes in use"),
+            Claim::new(
+                "summary: TLSF takes less than 200 instructions (maxima of malloc and of free)",
+                most[0].zip(most[1]).map(|(malloc, free)| malloc.max(free) < 200.0),
+                format!(
+                    "160 and 176 published; {} ours",
+                    most.map(|most| most.map_or_else(|| "-".into(), |most| format!("{most:.0}"))).join(" and ")
+                ),
+            )
+            .because(Confirmed, "static bounds of the machine code are below 200 too (section 6.1's table)"),
         ]
     }
 
     /// (b): means of instructions.
     fn means(&self) -> Vec<Claim> {
-        let all = |of: Side| {
-            let mut means = [[0.0; 3]; 4];
-            for (place, (name, _)) in means.iter_mut().zip(ALLOCATORS) {
-                *place = self.counted(name, of, mean)?;
-            }
-            Some(means)
-        };
-        let (malloc, free) = (all(malloc_of), all(free_of));
-        let order = malloc.map(|[bb, dl, hf, tlsf]| {
-            (0..3)
-                .all(|profile| hf[profile] < tlsf[profile] && tlsf[profile] < bb[profile] && bb[profile] < dl[profile])
-        });
-        let cheapest =
-            free.map(|[bb, _, hf, tlsf]| (0..3).all(|profile| bb[profile] <= 0.75 * hf[profile].min(tlsf[profile])));
-        let alike = free.map(|[_, _, hf, tlsf]| {
-            (0..3).all(|profile| (1.0 / ALIKE..=ALIKE).contains(&(hf[profile] / tlsf[profile])))
-        });
-        let dearest = free.map(|[_, dl, hf, tlsf]| (0..3).all(|profile| hf[profile].max(tlsf[profile]) < dl[profile]));
-        let figures = |ours: Option<[[f64; 3]; 4]>, table: &std::collections::BTreeMap<String, Row>| {
-            let of = |(place, (name, _)): (usize, (&str, &str))| {
+        let figures = |of_free: bool, table: &BTreeMap<String, Row>| {
+            let of = |(name, _): (&str, &str)| {
                 let published = slashed(table[name].map(|four| four[0]), 0);
-                let ours = ours.map_or_else(|| "-".into(), |ours| slashed(ours[place], 0));
-                format!("{name} {published} published, {ours} ours")
+                let ours = self.counted(name, of_free).map(|samples| samples.map(|sample| sample.mean));
+                format!("{name} {published} published, {} ours", three(ours, 1))
             };
-            ALLOCATORS.into_iter().enumerate().map(of).collect::<Vec<_>>().join("; ")
+            ALLOCATORS.map(of).join("; ")
+        };
+        let [malloc, free] = [figures(false, &TLSF.table_5.malloc), figures(true, &TLSF.table_5.free)];
+        // Whether the first mean, multiplied, is below the second in every profile.
+        let below = |(one, factor): (&str, f64), other: &str, of_free: bool| -> Option<Option<bool>> {
+            let (one, other) = (self.counted(one, of_free)?, self.counted(other, of_free)?);
+            Some(all((0..3).map(|profile| one[profile].times(factor).is_below(&other[profile]))))
+        };
+        let of_all = |statements: &[Option<Option<bool>>]| -> Option<Option<bool>> {
+            Some(all(statements.iter().copied().collect::<Option<Vec<_>>>()?))
         };
         vec![
-            claim(
-                "(b) mean instructions of malloc: half-fit < TLSF < binary buddy < dlmalloc in every profile",
-                order,
-                figures(malloc, &TLSF.table_5.malloc),
+            decided(
+                "(b) mean instructions of malloc: half-fit < TLSF < dlmalloc in every profile",
+                of_all(&[below(("HF", 1.0), "TLSF", false), below(("TLSF", 1.0), "DL", false)]),
+                malloc.clone(),
+            )
+            .because(Confirmed, "one level of lists, two levels, and a search of bins"),
+            decided(
+                "(b) mean instructions of malloc: TLSF < binary buddy < dlmalloc in every profile",
+                of_all(&[below(("TLSF", 1.0), "BB", false), below(("BB", 1.0), "DL", false)]),
+                malloc,
+            )
+            .because(
+                Refuted,
+                "the order is one of implementations: the authors' binary buddy traverses a tree (section 7.3.1), ours \
+                 finds the list with one bit scan, and splits fewer than one block for each malloc",
             ),
-            claim(
+            decided(
                 "(b) mean instructions of free: binary buddy at most three quarters of half-fit and TLSF",
-                cheapest,
-                figures(free, &TLSF.table_5.free),
+                of_all(&[below(("BB", 4.0 / 3.0), "HF", true), below(("BB", 4.0 / 3.0), "TLSF", true)]),
+                free,
+            )
+            .because(
+                Refuted,
+                "the order is one of implementations: half-fit's free takes half of the authors' instructions here, \
+                 the binary buddy's nearly as many as theirs",
             ),
-            claim("(b) mean instructions of free: half-fit and TLSF within 15 %", alike, "as above"),
-            claim("(b) mean instructions of free: dlmalloc above half-fit and TLSF", dearest, "as above"),
+            decided(
+                "(b) mean instructions of free: half-fit and TLSF within 15 %",
+                of_all(&[below(("HF", 1.0 / ALIKE), "TLSF", true), below(("TLSF", 1.0 / ALIKE), "HF", true)]),
+                "as above",
+            )
+            .because(
+                Refuted,
+                "TLSF computes a class of two levels and updates two bitmaps; half-fit's single level costs a fifth \
+                 less here, which the authors' half-fit does not gain",
+            ),
+            decided(
+                "(b) mean instructions of free: dlmalloc above half-fit and TLSF",
+                of_all(&[below(("HF", 1.0), "DL", true), below(("TLSF", 1.0), "DL", true)]),
+                "as above",
+            )
+            .because(Confirmed, "dlmalloc keeps large blocks in trees"),
         ]
     }
 
-    /// (c): maxima of cycles.
+    /// (c): maxima of cycles; free's deviations.
     fn ticks(&self) -> Vec<Claim> {
-        let ratios = |value: fn(&Distribution) -> f64| {
-            let of = |name: &str| self.timed(name, malloc_of, value);
+        let quotient = |of: &dyn Fn(&str) -> Option<[f64; 3]>| {
             let (bb, dl, hf, tlsf) = (of("BB")?, of("DL")?, of("HF")?, of("TLSF")?);
             Some([0, 1, 2].map(|at| f64::min(bb[at], dl[at]) / f64::max(hf[at], tlsf[at])))
         };
-        let published = {
-            let of = |name: &str| TLSF.table_4.malloc[name].map(|four| four[2]);
-            let (bb, dl, hf, tlsf) = (of("BB"), of("DL"), of("HF"), of("TLSF"));
-            [0, 1, 2].map(|at| f64::min(bb[at], dl[at]) / f64::max(hf[at], tlsf[at]))
+        let published = quotient(&|name| Some(TLSF.table_4.malloc[name].map(|four| four[2])));
+        let [ours, quantiles] = [most as fn(&Distribution) -> f64, |one| one.p999 as f64]
+            .map(|value| quotient(&|name| self.timed(name, malloc_of, value)));
+        let deviations = |of: &dyn Fn(&str) -> Option<[f64; 3]>| {
+            let (bb, dl, hf, tlsf) = (of("BB")?, of("DL")?, of("HF")?, of("TLSF")?);
+            Some((0..3).all(|at| hf[at].max(tlsf[at]) < bb[at].min(dl[at])))
         };
-        let judged = |what: &str, ratios: Option<[f64; 3]>, more: &str| {
-            claim(
+        let formatted = |of: &dyn Fn(&str) -> Option<[f64; 3]>| {
+            ALLOCATORS.map(|(name, _)| format!("{name} {}", three(of(name), 0))).join(", ")
+        };
+        let own = |name: &str| self.timed(name, free_of, |one| one.std);
+        let theirs = |name: &str| Some(TLSF.table_4.free[name].map(|four| four[1]));
+        vec![
+            Claim::new(
+                "(c) the maximum cycles of malloc of half-fit and TLSF are 3 to 5 times below those of binary buddy and \
+                 dlmalloc (2.5 times at least, in every profile)",
+                ours.map(|ratios| ratios.iter().all(|ratio| *ratio >= 2.5)),
                 format!(
-                    "(c) {what} of half-fit and TLSF are 3 to 5 times below those of binary buddy and dlmalloc (2.5 times at least, in every profile)"
-                ),
-                ratios.map(|ratios| ratios.iter().all(|ratio| *ratio >= 2.5)),
-                format!(
-                    "smaller of binary buddy and dlmalloc / larger of half-fit and TLSF: {} published, {} ours{more}",
-                    slashed(published, 1),
-                    ratios.map_or_else(|| "-".into(), |ratios| slashed(ratios, 1))
+                    "smaller of binary buddy and dlmalloc / larger of half-fit and TLSF: {} published, {} ours, {} at \
+                     the 99.9th percentile",
+                    three(published, 1),
+                    three(ours, 1),
+                    three(quantiles, 1)
                 ),
             )
-        };
-        vec![
-            judged("the maximum cycles of malloc", ratios(most), ", where maxima are noise of the machine"),
-            judged("99.9th percentiles of the cycles of malloc", ratios(|one| one.p999 as f64), ""),
+            .not_comparable(true, CYCLES),
+            Claim::new(
+                "(c) the deviations of the cycles of free are lowest with half-fit and TLSF, in every profile",
+                deviations(&own),
+                format!("{} published; {} ours", formatted(&theirs), formatted(&own)),
+            )
+            .not_comparable(true, CYCLES),
         ]
     }
 
-    /// (d): the cheapest profile.
-    fn profile_2(&self) -> Vec<Claim> {
-        let judged = |what: &str, value: &dyn Fn(&str, Side) -> Option<[f64; 3]>| {
-            let mut confirmed = Some(true);
-            let mut dearer = Vec::new();
-            for (name, _) in ALLOCATORS {
-                for (operation, of) in Costs::SIDES {
-                    let Some([one, two, three]) = value(name, of) else {
-                        confirmed = None;
-                        continue;
-                    };
-                    if two > 1.01 * one.min(three) {
-                        confirmed = confirmed.map(|_| false);
-                        dearer.push(format!("{name} {operation} {}", slashed([one, two, three], 0)));
-                    }
-                }
+    /// (d): the cheapest and the dearest profile.
+    fn profiles(&self) -> Vec<Claim> {
+        let timed = |name: &str, of: Side| self.timed(name, of, mean);
+        let mut deciding = Some([true; 2]);
+        let mut figures = Vec::new();
+        for (name, _) in ALLOCATORS {
+            for (operation, of) in Costs::SIDES {
+                let own = timed(name, of);
+                deciding = deciding.zip(own).map(|([cheap, dear], [one, two, three])| {
+                    [cheap && two <= 1.01 * one.min(three), dear && three >= 0.99 * one.max(two)]
+                });
+                figures.push(format!("{name} {operation} {}", three(own, 0)));
             }
-            let figures = match (confirmed, dearer.is_empty()) {
-                (None, _) => "figures are missing".into(),
-                (_, true) => "so for four allocators, malloc and free".into(),
-                (_, false) => format!("not for {}", dearer.join(", ")),
-            };
-            claim(format!("(d) profile 2 has the least mean {what} of all operations (within 1 %)"), confirmed, figures)
-        };
+        }
+        let figures = format!("ticks ours: {}", figures.join(", "));
+        let counted: Option<Vec<Option<bool>>> = ALLOCATORS
+            .iter()
+            .flat_map(|(name, _)| [false, true].map(|of_free| self.counted(name, of_free)))
+            .map(|samples| {
+                let [one, two, three] = samples?;
+                Some(all([two.times(0.99).is_below(&one), two.times(0.99).is_below(&three)]))
+            })
+            .collect();
+        let of_instructions = ALLOCATORS.map(|(name, _)| {
+            let of = |of_free| three(self.counted(name, of_free).map(|samples| samples.map(|one| one.mean)), 1);
+            format!("{name} malloc {}, free {}", of(false), of(true))
+        });
+        let below = timed("HF", malloc_of).zip(timed("TLSF", malloc_of)).map(|(half, tlsf)| half[1] < tlsf[1]);
         vec![
-            judged("cycles", &|name, of| self.timed(name, of, mean)),
-            judged("instructions", &|name, of| self.counted(name, of, mean)),
+            Claim::new(
+                "(d) profile 2 has the least mean cycles of all operations (within 1 %)",
+                deciding.map(|[cheap, _]| cheap),
+                figures.clone(),
+            )
+            .not_comparable(true, CYCLES),
+            Claim::new(
+                "(d) profile 3 has the most mean cycles of all operations (within 1 %)",
+                deciding.map(|[_, dear]| dear),
+                figures,
+            )
+            .not_comparable(true, CYCLES),
+            Claim::new(
+                "(d) half-fit's malloc takes fewer cycles than TLSF's in profile 2 (means)",
+                below,
+                "151 and 176 published; ticks ours: as above",
+            )
+            .not_comparable(true, CYCLES),
+            decided(
+                "(d) profile 2 has the least mean instructions of all operations (within 1 %)",
+                counted.map(all),
+                of_instructions.join("; "),
+            )
+            .because(
+                Confirmed,
+                "dlmalloc has bins of one size for small blocks, and TLSF splits less often; half-fit and the binary \
+                 buddy differ between profiles by less than the 1 % that the rule allows",
+            )
+            .because(
+                Refuted,
+                "the binary buddy's cost depends on how often it splits and merges, not on how large blocks are: small \
+                 blocks are no cheaper than large ones in table V's free either",
+            ),
         ]
     }
 
-    /// (e): fragmentation.
+    /// The pools of an allocator in a reading.
+    fn of_reading(&self, subject: &str, holding: Holding) -> Option<[&Pool; 3]> {
+        let of = |profile| self.pool(subject, profile, holding);
+        let [Some(one), Some(two), Some(three)] = Profile::ALL.map(of) else { return None };
+        Some([one, two, three])
+    }
+
+    /// F in per cent of an allocator in a reading.
+    fn fragmentation_of(&self, subject: &str, holding: Holding) -> Option<[Sample; 3]> {
+        self.of_reading(subject, holding).map(|pools| pools.map(|pool| pool.fragmentation[FOUR].times(100.0)))
+    }
+
+    /// (e): fragmentation. The paper's holding time has no unit, and all but one reading of it have a constant of ours:
+    /// what holds in all readings does not depend on it.
     fn fragmentation(&self) -> Vec<Claim> {
-        let of = |name: &str| self.each(name, |pool| self.is_whole(pool).then(|| 100.0 * pool.fragmentation[3][0]));
-        let [bb, dl, hf, tlsf] = ALLOCATORS.map(|(name, _)| of(name));
-        let compared = |one: Option<[f64; 3]>, other: Option<[f64; 3]>, test: &dyn Fn(f64, f64) -> bool| {
-            let (one, other) = (one?, other?);
-            Some((0..3).all(|profile| test(one[profile], other[profile])))
+        let words = |name: &str| {
+            let readings = Holding::ALL.map(|holding| {
+                let samples = self.fragmentation_of(subject_of(name), holding);
+                let text = samples.map_or_else(
+                    || "-".into(),
+                    |samples| {
+                        let text = |sample: Sample| format!("{:.1} \u{b1} {:.1}", sample.mean, sample.error());
+                        samples.map(text).join("/")
+                    },
+                );
+                format!("{} {text}", holding.name())
+            });
+            let published = TLSF.table_6.get(name).map(|row| slashed(row.map(|four| four[0]), 1));
+            let published = published.map_or_else(String::new, |published| format!("{published} % published, "));
+            format!("{name} {published}{}", readings.join(", "))
         };
-        let figures = |names: [&str; 2]| {
-            let one = |name: &str| {
-                let ours = of(name).map_or_else(|| "-".into(), |ours| slashed(ours, 1));
-                format!("{name} {} % published, {ours} % ours", slashed(TLSF.table_6[name].map(|four| four[0]), 1))
-            };
-            names.map(one).join("; ")
+        // Whether the first mean, multiplied, is below the second in every profile; in each reading.
+        let compared = |claim: &str, (one, factor): (&str, f64), other: &str| {
+            let statements: Option<Vec<Option<bool>>> = Holding::ALL
+                .into_iter()
+                .map(|holding| {
+                    let one = self.of_reading(subject_of(one), holding)?;
+                    let other = self.of_reading(subject_of(other), holding)?;
+                    Some(all((0..3).map(|at| is_below_in_pairs((&one[at].each, factor), &other[at].each))))
+                })
+                .collect();
+            let differ = statements
+                .as_ref()
+                .is_some_and(|statements| statements.contains(&Some(true)) && statements.contains(&Some(false)));
+            decided(claim, statements.map(all), format!("{}; {}", words(one), words(other)))
+                .not_reproduced(differ, "it depends on the reading of the holding time, whose unit the paper omits")
         };
-        // A reading selected because F of these three is close to the published value can refute, but not confirm.
-        let is_calibrated = self.settings.holding == Holding::Fit;
-        let words = if is_calibrated { " (calibrated: agreement is not judged)" } else { "" };
-        let unless_calibrated = |holds: Option<bool>| holds.filter(|holds| !(is_calibrated && *holds));
         let mut claims = vec![
-            claim(
-                format!("(e) mean F: dlmalloc at most a tenth above TLSF in every profile{words}"),
-                unless_calibrated(compared(dl, tlsf, &|dl, tlsf| dl <= 1.1 * tlsf)),
-                figures(["DL", "TLSF"]),
-            ),
-            claim(
-                format!("(e) mean F: TLSF at most a third of binary buddy{words}"),
-                unless_calibrated(compared(tlsf, bb, &|tlsf, bb| tlsf <= bb / 3.0)),
-                figures(["TLSF", "BB"]),
-            ),
-            claim(
-                "(e) mean F: binary buddy below half-fit",
-                compared(bb, hf, &|bb, hf| bb < hf),
-                figures(["BB", "HF"]),
+            compared(
+                "(e) mean F: dlmalloc at most a tenth above TLSF, in every profile and reading",
+                ("DL", 1.0 / 1.1),
+                "TLSF",
+            )
+            .because(Confirmed, "both search for a good fit, and TLSF's rounding costs no more than a tenth"),
+            compared(
+                "(e) mean F: TLSF at most a third of binary buddy, in every profile and reading",
+                ("TLSF", 3.0),
+                "BB",
+            )
+            .because(Confirmed, "powers of two lose up to half of a block, lists of 1/32 hardly anything"),
+            compared("(e) mean F: binary buddy below half-fit, in every profile and reading", ("BB", 1.0), "HF")
+                .because(
+                    Refuted,
+                    "half-fit loses much less than published in every reading, as in an independent simulation; the \
+                 authors' program is not published (see the hypothesis below)",
+                ),
+            compared(
+                "summary: F of TLSF is slightly below that of best-fit, in every profile and reading",
+                ("TLSF", 1.0),
+                "best-fit",
+            )
+            .because(
+                Refuted,
+                "TLSF rounds requests up and searches incompletely; the paper's own table VI has dlmalloc, nearly a \
+                     best fit, below TLSF",
             ),
         ];
-        // Whether our mean is within the range of the paper's task sets.
-        for ((name, _), ours) in ALLOCATORS.into_iter().zip([bb, dl, hf, tlsf]) {
-            let within = ours.is_some_and(|ours| {
-                ours.iter().zip(&TLSF.table_6[name]).all(|(ours, [.., most, least])| (least..=most).contains(&ours))
-            });
-            let ranges = TLSF.table_6[name].map(|[.., most, least]| format!("{least:.1} to {most:.1}")).join(", ");
-            let ours = ours.map_or_else(|| "-".into(), |ours| slashed(ours, 1));
-            claims.push(claim(
+        let worst: Option<Vec<f64>> = Profile::ALL
+            .into_iter()
+            .map(|profile| Some(100.0 * self.pool("tlsf", profile, self.settings.holding)?.fragmentation[FOUR].most))
+            .collect();
+        let worst = worst.map(|all| all.into_iter().fold(0.0, f64::max));
+        claims.push(
+            Claim::new(
+                "section 8: F of TLSF is below 30 % (in every task set)",
+                worst.map(|worst| worst < TLSF.section_8.worst_percent),
                 format!(
-                    "table VI, {name}: our mean lies within the published sets in every profile (else not reproduced){}",
-                    if name == "HF" { "" } else { words }
+                    "16.4 % at most in table VI; {} ours, {}",
+                    worst.map_or_else(|| "-".into(), |worst| format!("{worst:.1} %")),
+                    self.settings.holding.describe()
                 ),
-                within.then_some(true).filter(|_| name == "HF" || !is_calibrated),
-                format!("{ranges} % published, {ours} % ours"),
-            ));
-        }
+            )
+            .calibrated(true, "it holds with the calibrated reading of the holding time"),
+        );
+        claims.extend(ALLOCATORS.map(|(name, subject)| self.table_6(name, subject)));
+        claims.push(
+            self.table_6("HF", HYPOTHESIS)
+                .because(Confirmed, "the authors' half-fit may have searched from the list after the right one"),
+        );
         claims
+    }
+
+    /// Table VI: means and deviations of an allocator.
+    fn table_6(&self, name: &str, subject: &str) -> Claim {
+        let published = TLSF.table_6[name].map(|four| Sample::published(PUBLISHED_SETS, four));
+        let samples = self.fragmentation_of(subject, self.settings.holding);
+        let agree = |holding: Holding| {
+            let ours = self.fragmentation_of(subject, holding)?;
+            let pairs = || ours.iter().zip(&published);
+            Some([
+                pairs().filter(|(ours, published)| ours.has_mean_of(published)).count(),
+                pairs().filter(|(ours, published)| ours.has_deviation_of(published)).count(),
+            ])
+        };
+        let what = if subject == HYPOTHESIS {
+            "hypothesis: the authors' half-fit searched one list too high; then "
+        } else {
+            ""
+        };
+        let reached = Holding::ALL.map(|holding| {
+            let text =
+                agree(holding).map_or_else(|| "-".into(), |[means, deviations]| format!("{means} and {deviations}"));
+            format!("{} {text}", holding.name())
+        });
+        let each = |samples: [Sample; 3]| {
+            let text = |one: Sample| format!("{} from {:.1} to {:.1}", one.words(1), one.least, one.most);
+            samples.map(text).join("/")
+        };
+        let claim = Claim::new(
+            format!(
+                "table VI: {what}{name} has the published mean and deviation of F in every profile (intervals of 99 % \
+                 of {PUBLISHED_SETS} sets each)"
+            ),
+            samples.and_then(|_| agree(self.settings.holding)).map(|both| both == [3; 2]),
+            format!(
+                "{} published; {} ours; means and deviations of three that agree: {}",
+                each(published),
+                samples.map_or_else(|| "-".into(), each),
+                reached.join(", ")
+            ),
+        );
+        let few = samples.is_some_and(|samples| samples[0].count < PUBLISHED_SETS);
+        let failed = claim.verdict == Refuted;
+        claim
+            .calibrated(self.settings.holding != Holding::Literal, "a constant of the reading was chosen by F")
+            .not_reproduced(few, "fewer task sets than in the paper have too wide an interval")
+            .not_reproduced(
+                failed,
+                "tried: all readings of the holding time, a hundred task sets each; the paper omits its unit, the \
+                 phases, and how often sizes are drawn",
+            )
+    }
+}
+
+/// The allocator of a name in the paper, or of its own name.
+fn subject_of(name: &str) -> &str {
+    ALLOCATORS.iter().find(|(known, _)| *known == name).map_or(name, |(_, subject)| subject)
+}
+
+/// A claim about samples, which may be undecided.
+fn decided(claim: &str, holds: Option<Option<bool>>, figures: impl Into<String>) -> Claim {
+    match holds {
+        Some(None) => Claim::new(claim, None, figures).because(NotReproduced, OPEN),
+        holds => Claim::new(claim, holds.flatten(), figures),
     }
 }
 
@@ -304,9 +507,9 @@ impl Judge<'_> {
         });
         let judged = |name: &str, of: Side, published: u64| {
             let worst: Option<&Worst> = worsts.and_then(|all| all.iter().find(|worst| worst.operation == name));
-            let pools = Profile::ALL.map(|profile| self.pool("TLSF", profile));
+            let pools = Profile::ALL.map(|profile| self.pool("tlsf", profile, self.settings.holding));
             let observed = pools.into_iter().flatten().map(|pool| of(&pool.instructions).max).max();
-            let are_whole = pools.into_iter().all(|pool| pool.is_some_and(|pool| self.is_whole(pool)));
+            let are_whole = pools.into_iter().all(|pool| pool.is_some());
             let largest = |paper: bool| {
                 let scenarios = worst.into_iter().flat_map(|worst| &worst.scenarios);
                 scenarios.filter(|scenario| scenario.paper == paper).map(|scenario| scenario.instructions).max()
@@ -323,7 +526,7 @@ impl Judge<'_> {
                 }
             };
             let formatted = |value: Option<u64>| value.map_or_else(|| "-".into(), |value| value.to_string());
-            claim(
+            Claim::new(
                 format!("section 6.1: its worst case of {name} is the worst (no other scenario or load executes more)"),
                 confirmed,
                 format!(
@@ -333,6 +536,12 @@ impl Judge<'_> {
                     formatted(observed),
                     formatted(worst.and_then(|worst| worst.bound))
                 ),
+            )
+            .because(Confirmed, "the static bound of the machine code is what the scenario executes")
+            .because(
+                Refuted,
+                "a free whose two neighbours are each the last block of their list and of their power of two clears two \
+                 more bits; the paper's own table II has these costs",
             )
         };
         let published = TLSF.section_6_1;
@@ -362,60 +571,76 @@ fn of_bands(cells: &[Cell]) -> Vec<Claim> {
         _ => None,
     };
     vec![
-        claim(
+        Claim::new(
             "figure 6: malloc that takes a small block without a split costs more if the block was the last of its \
              list (more, but at most a tenth)",
             exact.zip(last).map(|(exact, last)| last.0 > exact.1 && last.1 as f64 <= 1.1 * exact.0 as f64),
             format!("105 and 109 published; {} and {} ours", formatted(exact), formatted(last)),
+        )
+        .because(Confirmed, "the bitmap is updated only then")
+        .not_comparable(
+            exact.is_some() && exact == last,
+            "ours clears the bit without a branch, so the two cases are one path",
         ),
-        claim(
+        Claim::new(
             "figure 6: free has separate bands for no, one and two free neighbours, each above the previous one \
              (minima and maxima; the first two do not overlap)",
             rising,
             format!("90 to 96, 112 to 146, 143 to 190 published; {} ours", frees.map(formatted).join(", ")),
-        ),
+        )
+        .because(Confirmed, "each free neighbour is removed from its list first"),
     ]
 }
 
 /// Section 5.3: internal fragmentation.
 fn of_internal(cells: &[Cell]) -> Vec<Claim> {
-    let octaves = cells.iter().find_map(|cell| match &cell.found {
-        Ok(Found::Internal(octaves)) => Some(octaves.as_slice()),
-        _ => None,
-    });
-    let worst: Option<Octave> =
-        octaves.and_then(|octaves| octaves.iter().copied().max_by(|one, other| one.lost().total_cmp(&other.lost())));
-    let bound = 1.0 / (1.0 + f64::from(1_u32 << J));
-    vec![claim(
-        "section 5.3: a request loses at most 1/(1 + 2^J) of its block, J = 5 (sizes from 512 B on, where lists are wider than a granule)",
-        worst.map(|worst| worst.lost() <= bound),
-        format!(
-            "{:.2} % by the formula, {} % in the prose, whose {} % for J = 4 is 1/2^J too; {} ours",
-            100.0 * bound,
-            TLSF.section_5_3.internal_percent_5,
-            TLSF.section_5_3.internal_percent_4,
-            worst.map_or_else(
-                || "-".into(),
-                |worst| {
-                    format!("{:.2} %, {} B in {} B", 100.0 * worst.lost(), worst.request_bytes, worst.granted_bytes)
-                }
-            )
-        ),
-    )]
+    let section = &TLSF.section_5_3;
+    let claim = |(subject, j, prose): (&str, u32, f64)| {
+        let octaves = cells.iter().find_map(|cell| match (&cell.unit, &cell.found) {
+            (Unit::Internal { subject: known }, Ok(Found::Internal(octaves))) if known == subject => {
+                Some(octaves.as_slice())
+            }
+            _ => None,
+        });
+        let worst: Option<Octave> = octaves
+            .and_then(|octaves| octaves.iter().copied().max_by(|one, other| one.lost().total_cmp(&other.lost())));
+        let bound = 1.0 / (1.0 + f64::from(1_u32 << j));
+        Claim::new(
+            format!(
+                "section 5.3: a request loses at most 1/(1 + 2^J) of its block, J = {j} (sizes from 512 B on, where lists \
+                 are wider than a granule)"
+            ),
+            worst.map(|worst| worst.lost() <= bound),
+            format!(
+                "{:.2} % by the formula, {prose} % in the prose, which is 1/2^J; {} ours",
+                100.0 * bound,
+                worst.map_or_else(
+                    || "-".into(),
+                    |worst| {
+                        format!("{:.2} %, {} B in {} B", 100.0 * worst.lost(), worst.request_bytes, worst.granted_bytes)
+                    }
+                )
+            ),
+        )
+        .because(Confirmed, "a request is rounded up to the next list, the width of which is 1/2^J of its power of two")
+    };
+    vec![claim(("tlsf", J, section.internal_percent_5)), claim((COARSE, COARSE_J, section.internal_percent_4))]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::claims::Verdict;
+    use crate::papers::published::Both;
     use crate::papers::tlsf::result::Scenario;
 
-    fn settings(holding: Holding) -> Settings {
+    fn settings(sets: u64) -> Settings {
         Settings {
-            sets: 1,
+            sets,
             few_sets: 1,
+            first_set: 1,
             mallocs: 1,
-            holding,
-            others: Vec::new(),
+            holding: Holding::DEFAULT,
             replicas: 3,
             pool_bytes: 16 << 20,
             subjects: Vec::new(),
@@ -427,104 +652,115 @@ mod tests {
         Distribution { count: 1, mean, std, max, min: min as u64, p999: max, ..Distribution::default() }
     }
 
-    /// Pools with the paper's figures.
+    /// Pools with the paper's figures, in every reading. Best-fit, without published figures, has those of the binary
+    /// buddy.
     fn published() -> Vec<Pool> {
-        let pool = |(name, subject): (&str, &str), (place, profile): (usize, Profile)| Pool {
-            subject: subject.into(),
-            profile,
-            holding: Holding::Periods,
-            sets: 1,
-            mallocs: 100,
-            instructions: Costs {
-                malloc: distribution(TLSF.table_5.malloc[name][place]),
-                free: distribution(TLSF.table_5.free[name][place]),
-            },
-            ticks: Some(Costs {
-                malloc: distribution(TLSF.table_4.malloc[name][place]),
-                free: distribution(TLSF.table_4.free[name][place]),
-            }),
-            timed_sets: 1,
-            fragmentation: [TLSF.table_6[name][place].map(|percent| percent / 100.0); 4],
-            refused: 0,
-            seconds: 1.0,
+        let pool = |(name, subject): (&str, &str), profile: Profile, holding: Holding| {
+            let place = profile as usize;
+            let malloc = TLSF.table_5.malloc[name][place];
+            let free = TLSF.table_5.free[name][place];
+            // The deviation of a set's mean is much smaller than that of its operations.
+            let of_sets = |[mean, deviation, ..]: [f64; 4]| {
+                Sample::published(PUBLISHED_SETS, [mean, deviation / 100.0, mean, mean])
+            };
+            Pool {
+                subject: subject.into(),
+                profile,
+                holding,
+                sets: PUBLISHED_SETS,
+                mallocs: 100,
+                instructions: Costs { malloc: distribution(malloc), free: distribution(free) },
+                mean_instructions: Both { malloc: of_sets(malloc), free: of_sets(free) },
+                ticks: Some(Costs {
+                    malloc: distribution(TLSF.table_4.malloc[name][place]),
+                    free: distribution(TLSF.table_4.free[name][place]),
+                }),
+                timed_sets: 1,
+                fragmentation: [Sample::published(PUBLISHED_SETS, TLSF.table_6[name][place]).times(0.01); 4],
+                each: (0..PUBLISHED_SETS).map(|set| TLSF.table_6[name][place][0] + (set % 3) as f64 / 10.0).collect(),
+                refused: 0,
+                seconds: 1.0,
+            }
         };
-        let profiles = || Profile::ALL.into_iter().enumerate();
-        ALLOCATORS.into_iter().flat_map(|both| profiles().map(move |profile| pool(both, profile))).collect()
+        let all = ALLOCATORS.into_iter().chain([("HF", HYPOTHESIS), ("BB", "best-fit")]);
+        all.flat_map(|both| {
+            Profile::ALL
+                .into_iter()
+                .flat_map(move |profile| Holding::ALL.into_iter().map(move |holding| pool(both, profile, holding)))
+        })
+        .collect()
     }
 
-    fn judged(pools: &[Pool], cells: &[Cell]) -> Vec<(String, Option<bool>)> {
-        let holding = pools.first().map_or(Holding::Periods, |pool| pool.holding);
-        let claims = claims(&settings(holding), cells, pools);
-        claims.into_iter().map(|claim| (claim.claim, claim.confirmed)).collect()
+    fn judged(pools: &[Pool], cells: &[Cell]) -> Vec<(String, Verdict)> {
+        let claims = claims(&settings(PUBLISHED_SETS), cells, pools);
+        claims.into_iter().map(|claim| (claim.claim, claim.verdict)).collect()
     }
 
-    fn of<'a>(claims: &'a [(String, Option<bool>)], start: &str) -> Vec<&'a Option<bool>> {
-        claims.iter().filter(|(claim, _)| claim.starts_with(start)).map(|(_, confirmed)| confirmed).collect()
+    fn of(claims: &[(String, Verdict)], start: &str) -> Vec<Verdict> {
+        claims.iter().filter(|(claim, _)| claim.starts_with(start)).map(|(_, verdict)| *verdict).collect()
     }
 
     #[test]
     fn the_published_figures_pass_the_rules() {
         let claims = judged(&published(), &[]);
-        for letter in ["(a)", "(b)", "(c)", "(d)", "(e)", "table VI"] {
-            let verdicts = of(&claims, letter);
-            assert!(
-                !verdicts.is_empty() && verdicts.iter().all(|verdict| **verdict == Some(true)),
-                "{letter}: {claims:?}"
-            );
+        let count = |start: &str, verdict: Verdict| of(&claims, start).iter().filter(|one| **one == verdict).count();
+        for (letter, confirmed) in [("(a)", 2), ("(b)", 5), ("(d)", 1), ("(e)", 3), ("summary", 2)] {
+            assert_eq!(count(letter, Verdict::Confirmed), confirmed, "{letter}: {claims:#?}");
         }
+        // Cycles are not compared; what a reading of ours was chosen by is not confirmed by it.
+        let not_compared = ["(c)", "(d)"].map(|letter| count(letter, Verdict::NotComparable));
+        assert_eq!(not_compared, [2, 3], "{claims:#?}");
+        assert_eq!((count("table VI", Verdict::Calibrated), count("section 8", Verdict::Calibrated)), (5, 1));
     }
 
-    /// A claim used to select the reading cannot be confirmed by it; disagreement still refutes.
     #[test]
-    fn f_under_the_calibrated_reading_is_not_confirmed() {
+    fn a_claim_that_depends_on_the_reading_is_not_reproduced() {
         let mut pools = published();
-        pools.iter_mut().for_each(|pool| pool.holding = Holding::Fit);
-        let verdicts = |pools: &[Pool], start: &str| -> Vec<Option<bool>> {
-            of(&judged(pools, &[]), start).into_iter().copied().collect()
-        };
-        assert_eq!(verdicts(&pools, "(e)"), [None, None, Some(true)]);
-        assert_eq!(verdicts(&pools, "table VI"), [None, None, Some(true), None]);
-        for pool in pools.iter_mut().filter(|pool| pool.subject == "tlsf") {
-            pool.fragmentation[3][0] = 0.9;
+        for pool in pools.iter_mut().filter(|pool| pool.subject == "tlsf" && pool.holding == Holding::Literal) {
+            pool.each.iter_mut().for_each(|value| *value *= 4.0);
         }
-        assert_eq!(verdicts(&pools, "(e)"), [None, Some(false), Some(true)]);
+        let claims = judged(&pools, &[]);
+        assert_eq!(of(&claims, "(e)"), [Verdict::Confirmed, Verdict::NotReproduced, Verdict::Confirmed]);
     }
 
     #[test]
     fn figures_that_say_otherwise_refute() {
         let mut pools = published();
-        // Each allocator gets the times and the fragmentation of the next one in the table.
+        // Each allocator gets the figures of the next one in the table.
         let all = pools.clone();
-        let count = pools.len();
-        for (place, pool) in pools.iter_mut().enumerate() {
-            let other = all[(place + 3) % count].clone();
+        for (place, pool) in pools.iter_mut().enumerate().take(all.len() - 9) {
+            let other = all[place + 9].clone();
             *pool = Pool { subject: pool.subject.clone(), ..other };
         }
         let claims = judged(&pools, &[]);
-        for letter in ["(a)", "(b)", "(c)", "(e)"] {
-            assert!(of(&claims, letter).contains(&&Some(false)), "{letter}: {claims:?}");
+        for letter in ["(a)", "(b)", "(e)"] {
+            assert!(of(&claims, letter).contains(&Verdict::Refuted), "{letter}: {claims:#?}");
         }
-        assert!(of(&claims, "table VI").contains(&&None));
-        for pool in pools.iter_mut().filter(|pool| pool.profile == Profile::P2) {
-            pool.instructions.malloc.mean *= 3.0;
-        }
-        assert_eq!(*of(&judged(&pools, &[]), "(d)")[1], Some(false));
+        assert_eq!(of(&claims, "table VI")[0], Verdict::NotReproduced);
     }
 
     #[test]
-    fn nothing_is_judged_without_figures() {
-        let claims = judged(&[], &[]);
-        assert!(claims.len() > 15 && claims.iter().all(|(_, confirmed)| confirmed.is_none()), "{claims:?}");
-    }
-
-    #[test]
-    fn what_lacks_a_set_is_not_judged() {
+    fn means_whose_intervals_overlap_decide_nothing() {
         let mut pools = published();
         for pool in &mut pools {
-            (pool.sets, pool.timed_sets) = (2, 2);
+            pool.mean_instructions.malloc.deviation = 1000.0;
         }
         let claims = judged(&pools, &[]);
-        assert!(claims.iter().all(|(_, confirmed)| confirmed.is_none()), "{claims:?}");
+        assert_eq!(of(&claims, "(b) mean instructions of malloc"), [Verdict::NotReproduced; 2]);
+        let of_free = of(&claims, "(b) mean instructions of free");
+        assert_eq!(of_free, [Verdict::Confirmed; 3]);
+    }
+
+    #[test]
+    fn nothing_is_judged_without_figures_or_with_fewer_sets_than_asked_for() {
+        let claims = judged(&[], &[]);
+        assert!(claims.len() > 20 && claims.iter().all(|(_, verdict)| verdict.holds().is_none()), "{claims:?}");
+        let mut pools = published();
+        for pool in &mut pools {
+            pool.sets = PUBLISHED_SETS - 1;
+        }
+        let claims = judged(&pools, &[]);
+        assert!(claims.iter().all(|(_, verdict)| verdict.holds().is_none()), "{claims:?}");
     }
 
     #[test]
@@ -565,12 +801,15 @@ mod tests {
             }
             if expected {
                 let alone = judged(&[], &cells);
-                assert!(of(&alone, "section 6.1").iter().all(|verdict| verdict.is_none()), "no load: {alone:?}");
+                let verdicts = of(&alone, "section 6.1");
+                assert!(verdicts.iter().all(|verdict| verdict.holds().is_none()), "no load: {alone:?}");
             }
             let claims = judged(&pools, &cells);
             for start in ["section 6.1", "figure 6", "section 5.3"] {
                 let verdicts = of(&claims, start);
-                assert!(verdicts.iter().all(|verdict| **verdict == Some(expected)), "{start} {expected}: {claims:?}");
+                let as_expected = |verdict: &Verdict| verdict.holds() == Some(expected);
+                assert!(verdicts.iter().filter(|one| as_expected(one)).count() > 0, "{start} {expected}: {claims:?}");
+                assert!(verdicts.iter().all(|one| as_expected(one) || one.holds().is_none()), "{start}: {claims:?}");
             }
         }
     }

@@ -17,7 +17,7 @@ use result::Settings;
 
 impl<'a> Paper<'a> for Experiments<'a> {
     fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
-        Self::new(analysis, Settings::of(scale, Holding::Fit, selected(&[])?))
+        Self::new(analysis, Settings::of(scale, Holding::DEFAULT, selected(&[])?))
     }
 
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {

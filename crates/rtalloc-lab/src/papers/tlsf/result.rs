@@ -2,6 +2,8 @@
 //! is a [`Cell`]. Tables, figures and verdicts are computed from cells.
 
 pub use crate::papers::claims::Claim;
+use crate::papers::published::Both;
+use crate::papers::sample::Sample;
 use crate::result::schema::Distribution;
 use crate::workload::Holding;
 use serde::{Deserialize, Serialize};
@@ -59,8 +61,13 @@ pub struct Load {
 /// A measurement performed in a process of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
-    /// Instructions and memory of a load: tables V and VI. Yields [`Found::Run`].
-    Run(Load),
+    /// Instructions and memory of consecutive task sets: tables V and VI. Yields [`Found::Run`].
+    Run {
+        /// The load of the first set.
+        load: Load,
+        /// Number of sets.
+        sets: u64,
+    },
     /// Ticks of a load, each operation's minimum over replicas: table IV, figure 8. Yields [`Found::Time`].
     Time {
         /// The load.
@@ -105,7 +112,7 @@ impl Unit {
     #[must_use]
     pub fn subject(&self) -> &str {
         match self {
-            Self::Run(load) | Self::Time { load, .. } | Self::Timeline(load) => &load.subject,
+            Self::Run { load, .. } | Self::Time { load, .. } | Self::Timeline(load) => &load.subject,
             Self::Bands { subject, .. }
             | Self::Steps { subject, .. }
             | Self::Worst { subject }
@@ -129,7 +136,7 @@ pub struct Cell {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Found {
     /// Of [`Unit::Run`].
-    Run(Run),
+    Run(Runs),
     /// Of [`Unit::Time`].
     Time(Costs),
     /// Of [`Unit::Timeline`].
@@ -161,11 +168,20 @@ impl Costs {
     pub const SIDES: [(&'static str, Side); 2] = [("malloc", |costs| &costs.malloc), ("free", |costs| &costs.free)];
 }
 
-/// The results of a load.
+/// The results of consecutive task sets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Run {
-    /// Instructions, with exact histograms.
+pub struct Runs {
+    /// Instructions of all sets, with exact histograms.
     pub instructions: Costs,
+    /// Each set.
+    pub each: Vec<Run>,
+}
+
+/// The results of a task set.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Mean instructions of malloc and of free.
+    pub instructions: Both<f64>,
     /// Memory.
     pub space: Space,
     /// Number of refused requests.
@@ -323,16 +339,16 @@ impl Octave {
 /// The settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Task sets per profile.
+    /// Task sets per profile and reading of the allocators whose F is compared with the paper's.
     pub sets: u64,
-    /// Task sets per profile for timing, and for the readings used for comparison only.
+    /// Task sets per profile for timing, and of the other allocators.
     pub few_sets: u64,
+    /// The first task set: seed of the generator.
+    pub first_set: u64,
     /// Allocations per set.
     pub mallocs: u64,
     /// The interpretation of the holding time in tables IV to VI.
     pub holding: Holding,
-    /// The interpretations used for comparison only.
-    pub others: Vec<Holding>,
     /// Number of identical replays, of which each operation's minimum time counts.
     pub replicas: u32,
     /// Bytes of the pool.
@@ -372,13 +388,17 @@ pub struct Pool {
     pub mallocs: u64,
     /// Instructions of all operations of all sets.
     pub instructions: Costs,
+    /// The sets' mean instructions of malloc and of free.
+    pub mean_instructions: Both<Sample>,
     /// Ticks of all operations of all sets that were timed.
     pub ticks: Option<Costs>,
     /// Sets that were timed.
     #[serde(default)]
     pub timed_sets: u64,
-    /// The four definitions of F: mean, deviation, maximum, minimum over the sets, as fractions.
-    pub fragmentation: [[f64; 4]; 4],
+    /// The four definitions of F over the sets, as fractions.
+    pub fragmentation: [Sample; 4],
+    /// F of each set, the paper's definition, as fractions.
+    pub each: Vec<f64>,
     /// Number of refused requests.
     pub refused: u64,
     /// Time for counting all sets, in seconds.

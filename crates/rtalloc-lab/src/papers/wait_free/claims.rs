@@ -60,9 +60,6 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
     };
     let both = pairs(found, TREE, locked);
     let mut claims = Vec::new();
-    let mut claim = |claim: String, confirmed: Option<bool>, figures: String| {
-        claims.push(Claim { claim, confirmed, figures });
-    };
     let contended = threads(found).is_some_and(|threads| threads >= PUBLISHED_THREADS);
     let all = |test: &dyn Fn(&Figures, &Figures) -> bool| {
         let both = both.as_ref().filter(|_| contended);
@@ -73,7 +70,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
         let few = if contended { "" } else { "; with fewer than the paper's 16, each on its own core, not judged" };
         format!(" ({threads} threads{few})")
     });
-    claim(
+    claims.push(Claim::new(
         format!("its coefficient of variation is far below locked TLSF's: at most half in every case{timed}"),
         all(&|ours, other| ours.cv() <= FAR_BELOW * other.cv()),
         format!(
@@ -81,8 +78,8 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
             published(&|ours, other| format!("{:.2} against {:.2}", ours.cv, other.cv)),
             formatted(&both, |ours, other| format!("{:.2} against {:.2}", ours.cv(), other.cv()))
         ),
-    );
-    claim(
+    ));
+    claims.push(Claim::new(
         format!("its maximum is 8 to 20 times below locked TLSF's: at least 8 in every case{timed}"),
         all(&|ours, other| other.ticks.max as f64 >= 8.0 * ours.ticks.max as f64),
         format!(
@@ -90,8 +87,8 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
             published(&|ours, other| format!("{:.1}", other.max / ours.max)),
             formatted(&both, |ours, other| format!("{:.1}", other.ticks.max as f64 / ours.ticks.max.max(1) as f64))
         ),
-    );
-    claim(
+    ));
+    claims.push(Claim::new(
         format!("its median is comparable to locked TLSF's: within a factor of 2 in every case{timed}"),
         all(&|ours, other| {
             let ratio = ours.ticks.p50.max(1) as f64 / other.ticks.p50.max(1) as f64;
@@ -102,11 +99,11 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
             published(&|ours, other| format!("{:.2}", ours.median / other.median)),
             formatted(&both, |ours, other| format!("{:.2}", ours.ticks.p50 as f64 / other.ticks.p50.max(1) as f64))
         ),
-    );
+    ));
     let used = |name: &str, case: Case| figures(found, name, case)?.utilisation.map(|share| share.mean);
     let shares: Option<Vec<(f64, f64)>> =
         [Case::I, Case::III].into_iter().map(|case| Some((used(TREE, case)?, used(locked, case)?))).collect();
-    claim(
+    claims.push(Claim::new(
         format!("its utilisation is below TLSF's in cases I and III{of}"),
         shares.as_ref().map(|shares| shares.iter().all(|(ours, other)| ours < other)),
         shares.map_or_else(
@@ -122,13 +119,13 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
                 format!("published {}; ours {}", list(published.collect()), list(shares))
             },
         ),
-    );
+    ));
     let nodes = found.setting.heap_bytes / 64;
     let worst = row(found, TREE, What::AllocateWorst);
     // Each visited node costs two atomic RMWs: one that takes and one that gives back.
     let writes = worst.map(|row| row.observed[0]);
-    claim(
-        "allocate visits at most as many nodes as the heap has (equation 1)".into(),
+    claims.push(Claim::new(
+        "allocate visits at most as many nodes as the heap has (equation 1)",
         writes.map(|writes| writes.div_ceil(2) <= nodes),
         writes.map_or_else(
             || "not counted".into(),
@@ -139,18 +136,18 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
                 )
             },
         ),
-    );
+    ));
     let free = row(found, TREE, What::FreeLarge);
     let subtree = nodes / 4;
     let allowed = subtree + u64::from(nodes.max(1).ilog2()) + 1;
-    claim(
-        "free takes at most as many steps as the subtree has nodes, plus one for each level (section 3.3)".into(),
+    claims.push(Claim::new(
+        "free takes at most as many steps as the subtree has nodes, plus one for each level (section 3.3)",
         free.map(|row| row.observed[0] + row.observed[2] <= allowed),
         free.map_or_else(
             || "not counted".into(),
             |row| format!("{} writes for a subtree of {subtree} nodes", row.observed[0] + row.observed[2]),
         ),
-    );
+    ));
     claims
 }
 
@@ -162,11 +159,8 @@ fn row<'a>(found: &'a WaitFree, subject: &str, what: What) -> Option<&'a StepRow
 /// Our goals.
 pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     let mut claims = Vec::new();
-    let mut claim = |claim: &str, confirmed: Option<bool>, figures: String| {
-        claims.push(Claim { claim: claim.into(), confirmed, figures });
-    };
     let local = found.local.as_ref().and_then(|local| local.as_ref().ok());
-    claim(
+    claims.push(Claim::new(
         "arenas, a single thread: within 15 % of single-threaded TLSF in mean ticks, with every load",
         local.map(|local| local.loads.iter().all(|load| load.ratio[1] <= 1.15)),
         local.map_or_else(
@@ -176,9 +170,9 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
                 texts.collect::<Vec<_>>().join("; ")
             },
         ),
-    );
+    ));
     let remote = row(found, ARENAS, What::FreeRemote);
-    claim(
+    claims.push(Claim::new(
         "arenas: a remote free takes at most 3 read-modify-writes",
         remote.map(|row| row.observed[0] <= 3 && row.bound.is_none_or(|bound| bound[0] <= 3)),
         remote.map_or_else(
@@ -188,7 +182,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
                 format!("at most {} observed, published bound {bound}", row.observed[0])
             },
         ),
-    );
+    ));
     for (what, of) in [
         (
             "arenas: a 99.9th percentile below every peer's in cases I to IV",
@@ -202,23 +196,23 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
         ),
     ] {
         let (confirmed, figures) = below_every_peer(found, of);
-        claim(what, confirmed, figures);
+        claims.push(Claim::new(what, confirmed, figures));
     }
     let speed_up = |subject: &str| {
         let scaling = found.scaling.iter().find(|scaling| scaling.subject == subject)?;
         let rows = scaling.outcome.as_ref().ok()?;
         rows.iter().find(|row| row.load == Load::Mix && row.threads == 2)?.speed_up
     };
-    claim(
+    claims.push(Claim::new(
         "arenas: 2 threads have at least 1.9 times the throughput of one",
         speed_up(ARENAS).map(|[_, median, _]| median >= 1.9),
         speed_up(ARENAS).map_or_else(
             || "not measured".into(),
             |[low, median, high]| format!("{median:.2} times, quartiles {low:.2} and {high:.2}"),
         ),
-    );
+    ));
     let drift = found.drift.iter().find(|drift| drift.subject == ARENAS).and_then(|drift| drift.outcome.as_ref().ok());
-    claim(
+    claims.push(Claim::new(
         "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most 1.25 times \
          as much as the first tenth)",
         drift.map(|memory| memory.growth() <= Memory::STEADY),
@@ -229,7 +223,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
                 format!("{:.3} times after {frees} remote frees", memory.growth())
             },
         ),
-    );
+    ));
     let bounded: Vec<(&str, Option<bool>)> = found
         .steps
         .iter()
@@ -237,11 +231,11 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
         .collect();
     let broken: Vec<&str> =
         bounded.iter().filter(|(_, within)| *within == Some(false)).map(|(subject, _)| *subject).collect();
-    claim(
+    claims.push(Claim::new(
         "no operation takes more steps than its published bound",
         (!bounded.is_empty()).then_some(broken.is_empty()),
         if broken.is_empty() { format!("{} rows of steps", bounded.len()) } else { broken.join(", ") },
-    );
+    ));
     claims
 }
 

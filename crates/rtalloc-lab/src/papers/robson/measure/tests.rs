@@ -286,7 +286,7 @@ fn claims_without_figures_are_neither_confirmed_nor_refuted() {
     };
     let found = settings.found((0..settings.tasks().len()).map(nothing).collect());
     assert!(found.claims.len() > 15, "{}", found.claims.len());
-    assert!(found.claims.iter().all(|Claim { confirmed, .. }| confirmed.is_none()), "{:?}", found.claims);
+    assert!(found.claims.iter().all(|claim: &Claim| claim.verdict.holds().is_none()), "{:?}", found.claims);
 }
 
 /// A missing result might have been a counterexample.
@@ -324,7 +324,7 @@ fn an_allocator_that_did_not_run_prevents_confirmation_but_not_refutation() {
         settings.found(answers.collect()).claims
     };
     let of = |claims: &[Claim], text: &str| -> Vec<Option<bool>> {
-        claims.iter().filter(|claim| claim.claim.contains(text)).map(|claim| claim.confirmed).collect()
+        claims.iter().filter(|claim| claim.claim.contains(text)).map(|claim| claim.verdict.holds()).collect()
     };
     let texts = ["no allocator needs less", "none of these adversaries makes"];
     for (text, units) in texts.into_iter().zip([1024, 8192]) {

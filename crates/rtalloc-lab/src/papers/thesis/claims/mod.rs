@@ -69,10 +69,6 @@ pub(super) fn claims(traces: &[OnTrace], sizes: &[Granted], pages: &[Opening]) -
     claims
 }
 
-fn claim(claim: impl Into<String>, confirmed: Option<bool>, figures: impl Into<String>) -> Claim {
-    Claim { claim: claim.into(), confirmed, figures: figures.into() }
-}
-
 /// The ways to measure operations.
 #[derive(Clone, Copy)]
 enum Measure {
@@ -204,7 +200,7 @@ impl<'a> Judge<'a> {
                 ));
             }
         }
-        claim(
+        Claim::new(
             format!(
                 "6.7, {recording}: mean {} rise from regis1, regis2, sss and reaps (the largest of these) over bbuddy and tlsf to bframe \
                  (malloc and free, boot and stable)",
@@ -227,7 +223,7 @@ impl<'a> Judge<'a> {
                 figures.push(format!("{} {operation} {}", part.name(), named(ranking.as_ref(), |_| 0..2, 1)));
             }
         }
-        claim(
+        Claim::new(
             format!(
                 "6.7, {recording}: the standard deviation of {} is highest with tlsf (malloc and free, boot and stable)",
                 measure.name()
@@ -250,7 +246,7 @@ impl<'a> Judge<'a> {
                 figures.push(format!("{} {operation} {ours}", part.name()));
             }
         }
-        claim(
+        Claim::new(
             format!(
                 "6.10, {recording}: binary buddies take longer than TLSF in all cases (mean {}, malloc and free, boot and stable)",
                 measure.name()
@@ -272,7 +268,7 @@ impl<'a> Judge<'a> {
             let least = all.iter().map(|one| one.min).min().unwrap_or(0);
             (least, all.iter().map(|one| one.max).max().unwrap_or(0))
         });
-        claim(
+        Claim::new(
             "6.3: free of sss always executes the same number of instructions (on every trace)",
             range.map(|(least, most)| least == most),
             range.map_or_else(
@@ -302,7 +298,7 @@ impl<'a> Judge<'a> {
                 named(ranking.as_ref(), |all| all - 2..all, 1)
             ));
         }
-        claim(format!("6.9, {recording}: tlsf has the lowest F (boot and stable)"), all, figures.join("; "))
+        Claim::new(format!("6.9, {recording}: tlsf has the lowest F (boot and stable)"), all, figures.join("; "))
     }
 
     /// Table 8: the least fragmentation for small blocks.
@@ -310,7 +306,7 @@ impl<'a> Judge<'a> {
         let judged = |what: &str, of: &dyn Fn(&Measured) -> Figures| {
             let ranking =
                 ranked(&|name| self.measured(Part::Small, "", name).map(|ours| 100.0 * of(ours).fragmentation));
-            claim(
+            Claim::new(
                 format!("6.9: reaps has the lowest F on small ({what})"),
                 ranking.as_ref().map(|ranking| ranking.last().is_some_and(|(name, _)| *name == "reaps")),
                 format!("18.7 % published; lowest of ours {} %", named(ranking.as_ref(), |all| all - 2..all, 1)),
@@ -340,7 +336,7 @@ impl<'a> Judge<'a> {
             Some(recording) => (format!(", {recording}"), "boot and stable"),
             None => (String::new(), "uniform and small"),
         };
-        claim(format!("6.9{of}: regis1 and regis2 have the two highest F ({parts})"), all, figures.join("; "))
+        Claim::new(format!("6.9{of}: regis1 and regis2 have the two highest F ({parts})"), all, figures.join("; "))
     }
 
     /// The variation of an allocator's F over the four traces: the highest divided by the lowest.
@@ -358,7 +354,7 @@ impl<'a> Judge<'a> {
                 Part::ALL.iter().map(|part| space(*part, name).map(|space| space.fragmentation_percent)).collect();
             all.map(|all| all.iter().copied().fold(0.0, f64::max) / all.iter().copied().fold(f64::MAX, f64::min))
         });
-        claim(
+        Claim::new(
             format!(
                 "6.9, {recording}: sss is the most unpredictable (its highest F over its lowest, on the four traces, is twice that of any other)"
             ),
@@ -392,7 +388,7 @@ impl<'a> Judge<'a> {
                 format!("{} ours; bframe 99.8 and 36.5 %, reaps 117.4 and 21.2 % published", formatted.join("; "))
             },
         );
-        claim(
+        Claim::new(
             format!("6.9, {recording}: F of bframe and reaps is higher on boot and stable than on uniform and small"),
             both.map(|both| both.iter().all(|(real, synthetic)| real > synthetic)),
             figures,
@@ -403,7 +399,7 @@ impl<'a> Judge<'a> {
     fn constant_heap(&self, part: Part, recording: &str) -> Claim {
         let used = |bytes: f64| format!("{:.0} KiB", bytes / 1024.0);
         let ours = self.measured(part, recording, "bframe").map(|ours| ours.cut.high_water_bytes);
-        claim(
+        Claim::new(
             format!(
                 "6.9, {recording}: the heap of bframe is constant on {}, which never needs another page (H is at most \
                  two pages of 16 KiB, one of each chunk size, and 1 KiB)",
@@ -429,7 +425,7 @@ impl<'a> Judge<'a> {
                 ),
             );
         }
-        claim(
+        Claim::new(
             "6.9: small blocks increase F in all allocators but reaps (from uniform to small)",
             all,
             format!("agrees with tables 7 and 8; {} % ours", figures.join(", ")),
@@ -447,7 +443,7 @@ impl<'a> Judge<'a> {
             let formatted = both.map_or_else(|| "-".into(), |(buddy, tlsf)| format!("{buddy:.1} and {tlsf:.1}"));
             figures.push(format!("{} {formatted}", trace.load.name()));
         }
-        claim(
+        Claim::new(
             "6.10: binary buddies have a higher F than TLSF in all cases (on every trace)",
             all.filter(|_| !self.traces.is_empty()),
             format!("agrees with tables 5 to 8, closest 53.5 and 51.8 %; {} % ours", figures.join("; ")),
@@ -478,13 +474,13 @@ impl<'a> Judge<'a> {
             Some(recording) => (format!(", {recording}"), "boot and stable"),
             None => (String::new(), "uniform and small, where tables 7 and 8 contradict it"),
         };
-        claim(format!("6.9{of}: tlsf has the highest I ({parts})"), all, figures.join("; "))
+        Claim::new(format!("6.9{of}: tlsf has the highest I ({parts})"), all, figures.join("; "))
     }
 
     fn overhead_of_reaps(&self) -> Claim {
         let all: Option<Vec<f64>> = self.traces.iter().map(|trace| Some(trace.of("reaps")?.cut.overhead)).collect();
         let most = all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0.0, f64::max));
-        claim(
+        Claim::new(
             "6.9: I of reaps is below 20 % on every trace",
             most.map(|most| most < 0.2),
             format!("17.5 % at most published, {} % ours", percent(most)),
@@ -502,7 +498,7 @@ impl<'a> Judge<'a> {
             all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && are_regions(ranking));
             figures.push(format!("{} {}", trace.load.name(), named(ranking.as_ref(), |all| all - 2..all, 1)));
         }
-        claim(
+        Claim::new(
             "6.9: regis1 and regis2 have the two lowest I (on every trace)",
             all.filter(|_| !self.traces.is_empty()),
             format!("0.5 to 2.3 % published; the lowest of ours in %: {}", figures.join("; ")),
@@ -521,7 +517,7 @@ impl<'a> Judge<'a> {
         let recorded = self.traces.iter().filter(|trace| trace.load.part.is_recorded());
         let all: Option<Vec<f64>> = recorded.map(share).collect();
         let all = all.filter(|all| !all.is_empty());
-        claim(
+        Claim::new(
             "6.9: tlsf loses roughly 3 % inside its blocks (2 to 4 % of the granted bytes, mean over boot and over \
              stable)",
             all.as_ref().map(|all| all.iter().all(|share| (0.02..=0.04).contains(share))),
@@ -543,7 +539,7 @@ impl<'a> Judge<'a> {
         let seen: Option<Vec<u64>> =
             self.traces.iter().map(|trace| Some(trace.of("bframe")?.instructions.malloc.max)).collect();
         let seen = seen.filter(|seen| !seen.is_empty()).and_then(|seen| seen.into_iter().max());
-        claim(
+        Claim::new(
             "6.3: malloc of bframe takes longest when it takes a page (no malloc on any trace executes more \
              instructions than the first one in a heap)",
             taken.zip(seen).map(|(taken, seen)| taken >= seen),
@@ -561,7 +557,7 @@ impl<'a> Judge<'a> {
             let small: u64 = trace.facts.classes[..(64 / CLASS_BYTES) as usize].iter().sum();
             small as f64 / trace.facts.mallocs as f64
         });
-        claim(
+        Claim::new(
             "6.1: a standard deviation of 19.455 puts 90 % of small's requests under 64 bytes (89 to 91 % of at most 64)",
             share.map(|share| (0.89..=0.91).contains(&share)),
             format!("P(X < 64) = 95.0 % for Normal(32, 19.455): 90 % lie between 0 and 64; {} % ours", percent(share)),
@@ -586,7 +582,7 @@ impl<'a> Judge<'a> {
                 changes.iter().all(|change| *change < SAME_PERCENT)
                     && changes.iter().any(|change| *change < -SAME_PERCENT)
             };
-            claim(
+            Claim::new(
                 format!(
                     "5.8: {what} (F at the equal prefix is lower on some trace and higher on none, by at least 0.1 %)"
                 ),
@@ -618,7 +614,7 @@ fn of_65_bytes(sizes: &[Granted]) -> Claim {
             },
         )
     };
-    claim(
+    Claim::new(
         "5.7: of all requests, 65 bytes lose the largest share of bframe's block (of requests of at least one quantum, \
          8 bytes)",
         worst.map(|(request, _)| request == 65),

@@ -55,7 +55,7 @@ fn others(granted: u64, small: u64) -> ([Granted; 1], [Opening; 1]) {
 }
 
 fn judged(traces: &[OnTrace], (sizes, pages): &([Granted; 1], [Opening; 1])) -> Vec<(String, Option<bool>)> {
-    claims(traces, sizes, pages).into_iter().map(|claim| (claim.claim, claim.confirmed)).collect()
+    claims(traces, sizes, pages).into_iter().map(|claim| (claim.claim, claim.verdict.holds())).collect()
 }
 
 /// The claims on which the thesis contradicts itself, and those it did not measure.
@@ -130,5 +130,5 @@ fn proposals_are_held_against_the_base() {
 #[test]
 fn nothing_is_judged_without_figures() {
     let claims = claims(&[], &[], &[]);
-    assert!(claims.len() > 10 && claims.iter().all(|claim| claim.confirmed.is_none()), "{claims:?}");
+    assert!(claims.len() > 10 && claims.iter().all(|claim| claim.verdict.holds().is_none()), "{claims:?}");
 }

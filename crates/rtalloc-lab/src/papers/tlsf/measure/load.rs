@@ -1,6 +1,7 @@
 //! A task set on one allocator: instructions and memory in one pass, ticks, or memory over time.
 
-use crate::papers::tlsf::result::{Costs, Load, Moment, Profile, Run, SHOWN, Space, Variants};
+use crate::papers::published::Both;
+use crate::papers::tlsf::result::{Costs, Load, Moment, Profile, Run, Runs, SHOWN, Space, Variants};
 use crate::probe::counting;
 use crate::probe::cycles::{self, Clock};
 use crate::probe::{Counts, Task};
@@ -30,18 +31,28 @@ fn model(load: &Load) -> Model {
         .expect("words of ours")
 }
 
-/// Instructions and memory of a load: determined by the parameters and the program, bit for bit.
+/// Instructions and memory of `sets` consecutive sets, the first of which is the load's: determined by the parameters
+/// and the program, bit for bit.
 ///
 /// # Errors
 ///
 /// If the load failed, with a message.
-pub fn run(process: &Process, load: &Load) -> Result<Run, String> {
+pub fn run(process: &Process, load: &Load, sets: u64) -> Result<Runs, String> {
     let subject = one(&load.subject).map_err(|error| error.to_string())?;
     counting(process, subject, |entries| {
         let counted = Subject { entries, ..*subject };
-        let mut watch = Watch::default();
-        let refused = performed(&counted, load, &mut watch)?;
-        Ok(watch.run(refused))
+        let (mut malloc, mut free) = (Counts::default(), Counts::default());
+        let mut each = Vec::new();
+        for set in load.set..load.set + sets {
+            let mut watch = Watch::default();
+            let refused = performed(&counted, &Load { set, ..load.clone() }, &mut watch)?;
+            let costs = Costs { malloc: watch.malloc.distribution(), free: watch.free.distribution() };
+            malloc.merge(&costs.malloc.histogram);
+            free.merge(&costs.free.histogram);
+            let instructions = Both { malloc: costs.malloc.mean, free: costs.free.mean };
+            each.push(Run { instructions, space: watch.space(), refused });
+        }
+        Ok(Runs { instructions: Costs { malloc: malloc.distribution(), free: free.distribution() }, each })
     })
 }
 
@@ -182,25 +193,21 @@ impl Watch {
         heap.entries.granted.map_or(size, |granted| unsafe { granted(heap.context, address, size, align) })
     }
 
-    fn run(self, refused: u64) -> Run {
+    fn space(&self) -> Space {
         let over = |used: u64, live: u64| if live == 0 { 0.0 } else { used as f64 / live as f64 - 1.0 };
         let (compared, sum) = self.compared;
         let high_water_bytes = self.used();
-        Run {
-            space: Space {
-                peak_live_bytes: self.most.live,
-                high_water_bytes,
-                high_water_with_control_bytes: high_water_bytes + self.control_bytes,
-                peak_granted_bytes: self.most.granted,
-                fragmentation: Variants {
-                    mean: if compared == 0 { 0.0 } else { sum / compared as f64 - 1.0 },
-                    at_peak_live: over(self.used_at_peak_live, self.most.live),
-                    at_peak_used: over(high_water_bytes, self.live_at_peak_used),
-                    of_peaks: over(high_water_bytes, self.most.live),
-                },
+        Space {
+            peak_live_bytes: self.most.live,
+            high_water_bytes,
+            high_water_with_control_bytes: high_water_bytes + self.control_bytes,
+            peak_granted_bytes: self.most.granted,
+            fragmentation: Variants {
+                mean: if compared == 0 { 0.0 } else { sum / compared as f64 - 1.0 },
+                at_peak_live: over(self.used_at_peak_live, self.most.live),
+                at_peak_used: over(high_water_bytes, self.live_at_peak_used),
+                of_peaks: over(high_water_bytes, self.most.live),
             },
-            instructions: Costs { malloc: self.malloc.distribution(), free: self.free.distribution() },
-            refused,
         }
     }
 }
@@ -283,11 +290,13 @@ mod tests {
     fn the_same_parameters_give_the_same_figures() {
         let process = Process::shared().expect("this process");
         for name in ["tlsf", "dlmalloc"] {
-            let [first, second] = [(); 2].map(|()| run(&process, &load(name, 1)).expect("performed"));
-            assert_eq!(first.space, second.space);
+            let [first, second] = [(); 2].map(|()| run(&process, &load(name, 1), 2).expect("performed"));
+            assert_eq!(first.each, second.each);
             assert_eq!(first.instructions.malloc.histogram, second.instructions.malloc.histogram);
             assert_eq!(first.instructions.free.histogram, second.instructions.free.histogram);
-            assert_ne!(first.space, run(&process, &load(name, 2)).expect("performed").space);
+            let alone = run(&process, &load(name, 2), 1).expect("performed");
+            assert_eq!(alone.each, first.each[1..]);
+            assert_ne!(first.each[0].space, first.each[1].space);
         }
     }
 
@@ -297,10 +306,10 @@ mod tests {
         let load = load("tlsf", 1);
         let mut events = Vec::new();
         model(&load).generate(1, &mut events).expect("events");
-        let found = run(&process, &load).expect("performed");
-        assert_eq!((found.instructions.malloc.count, found.refused), (2000, 0));
+        let found = run(&process, &load, 1).expect("performed");
+        assert_eq!((found.instructions.malloc.count, found.each[0].refused), (2000, 0));
         assert_eq!(found.instructions.free.count, events.len() as u64 - 2000);
-        let Space { peak_live_bytes, high_water_bytes, peak_granted_bytes, fragmentation, .. } = found.space;
+        let Space { peak_live_bytes, high_water_bytes, peak_granted_bytes, fragmentation, .. } = found.each[0].space;
         assert!(peak_live_bytes < peak_granted_bytes && peak_granted_bytes < high_water_bytes, "{found:?}");
         // Used memory never decreases, and its maximum is compared with the peak live memory.
         assert!(fragmentation.of_peaks >= fragmentation.at_peak_live, "{fragmentation:?}");

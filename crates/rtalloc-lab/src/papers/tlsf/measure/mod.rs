@@ -45,6 +45,21 @@ pub const OTHERS: [&str; 10] = [
     "double-buddy",
 ];
 
+/// The hypothesis on the paper's half-fit.
+pub const HYPOTHESIS: &str = "half-fit-one-list-high";
+
+/// TLSF with the paper's other number of lists (section 5.3).
+pub const COARSE: &str = "tlsf-j4";
+
+/// The allocators whose F is compared in all readings: the paper's, the hypothesis, and best-fit, to which the paper's
+/// summary compares TLSF.
+pub fn compared() -> impl Iterator<Item = &'static str> {
+    published::ALLOCATORS.into_iter().map(|(_, name)| name).chain([HYPOTHESIS, "best-fit"])
+}
+
+/// Task sets of a unit.
+const SETS_PER_UNIT: u64 = 10;
+
 /// Allocations of figure 6.
 const BAND_MALLOCS: u64 = 3000;
 
@@ -69,11 +84,11 @@ impl Settings {
     #[must_use]
     pub fn of(scale: Scale, holding: Holding, subjects: Vec<String>) -> Self {
         Self {
-            sets: scale.pick(3, 10, 100),
-            few_sets: scale.pick(1, 3, 100),
-            mallocs: scale.pick(30_000, 100_000, 1_000_000),
+            sets: 100,
+            few_sets: scale.pick(1, 3, 10),
+            first_set: 1,
+            mallocs: scale.pick(10_000, 100_000, 1_000_000),
             holding,
-            others: Holding::ALL.into_iter().filter(|other| *other != holding).collect(),
             replicas: 3,
             pool_bytes: POOL_BYTES,
             subjects,
@@ -85,33 +100,38 @@ impl Settings {
 #[must_use]
 pub fn units(settings: &Settings) -> Vec<Unit> {
     let paper = |subject: &&String| published::Tlsf::name_of(subject).is_some();
-    let load = |profile, holding, set, subject: &String| Load {
+    let load = |profile, holding, set, subject: &str| Load {
         profile,
         holding,
         set,
         mallocs: settings.mallocs,
         pool_bytes: settings.pool_bytes,
-        subject: subject.clone(),
+        subject: subject.into(),
     };
     let mut units: Vec<Unit> =
         settings.subjects.iter().map(|subject| Unit::Worst { subject: subject.clone() }).collect();
     units.push(Unit::Bands { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
     units.push(Unit::Steps { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
-    units.push(Unit::Internal { subject: "tlsf".into() });
+    units.extend(["tlsf", COARSE].map(|subject| Unit::Internal { subject: subject.into() }));
     for subject in settings.subjects.iter().filter(paper) {
-        units.push(Unit::Timeline(load(Profile::P3, settings.holding, 1, subject)));
+        units.push(Unit::Timeline(load(Profile::P3, settings.holding, settings.first_set, subject)));
     }
-    let readings = std::iter::once((settings.holding, settings.sets));
-    for (holding, sets) in readings.chain(settings.others.iter().map(|other| (*other, settings.few_sets))) {
-        for profile in Profile::ALL {
-            for set in 1..=sets {
-                let runs = settings.subjects.iter().filter(|subject| holding == settings.holding || paper(subject));
-                units.extend(runs.map(|subject| Unit::Run(load(profile, holding, set, subject))));
-            }
+    let mut run = |profile, holding, subject: &str, sets: u64| {
+        for skipped in (0..sets).step_by(SETS_PER_UNIT as usize) {
+            let load = load(profile, holding, settings.first_set + skipped, subject);
+            units.push(Unit::Run { load, sets: SETS_PER_UNIT.min(sets - skipped) });
+        }
+    };
+    for profile in Profile::ALL {
+        for holding in Holding::ALL {
+            compared().for_each(|subject| run(profile, holding, subject, settings.sets));
+        }
+        for subject in settings.subjects.iter().filter(|subject| compared().all(|name| name != *subject)) {
+            run(profile, settings.holding, subject, settings.few_sets);
         }
     }
     for profile in Profile::ALL {
-        for set in 1..=settings.few_sets {
+        for set in settings.first_set..settings.first_set + settings.few_sets {
             units.extend(settings.subjects.iter().filter(paper).map(|subject| Unit::Time {
                 load: load(profile, settings.holding, set, subject),
                 replicas: settings.replicas,
@@ -129,7 +149,7 @@ pub fn units(settings: &Settings) -> Vec<Unit> {
 pub fn measured(analysis: &Analysis, folder: &Path, unit: &Unit, board: &Board) -> Result<Found, String> {
     let process = analysis.process();
     Ok(match unit {
-        Unit::Run(load) => Found::Run(load::run(process, load)?),
+        Unit::Run { load, sets } => Found::Run(load::run(process, load, *sets)?),
         Unit::Time { load, replicas } => Found::Time(load::time(folder, load, *replicas, board)?),
         Unit::Timeline(load) => Found::Timeline(load::timeline(load)?),
         Unit::Bands { subject, seed, mallocs } => Found::Bands(bands::bands(process, subject, *seed, *mallocs)?),
@@ -170,9 +190,13 @@ impl Tasks for Experiments<'_> {
     fn tasks(&self) -> Vec<Task> {
         let task = |unit: &Unit| {
             let parameters = serde_json::to_string(unit).expect("units can be written as JSON");
-            let timed = matches!(unit, Unit::Time { .. });
             // Half a microsecond per operation, five per operation that is replayed and timed.
-            let seconds = self.settings.mallocs / if timed { 100_000 } else { 1_000_000 };
+            let (timed, parts) = match unit {
+                Unit::Time { .. } => (true, 10),
+                Unit::Run { sets, .. } => (false, *sets),
+                _ => (false, 1),
+            };
+            let seconds = parts * self.settings.mallocs / 1_000_000;
             Task { timed, limit: LIMIT, ..Task::counted(format!("tlsf {parameters}"), seconds) }
         };
         self.units.iter().map(task).collect()
@@ -248,17 +272,28 @@ mod tests {
         let settings = Settings {
             sets: 5,
             few_sets: 2,
+            first_set: 11,
             mallocs: 10,
             holding: Holding::Fit,
-            others: vec![Holding::Literal],
             replicas: 3,
             pool_bytes: POOL_BYTES,
             subjects: selected(&["first-fit".into()]).expect("known names"),
         };
         let units = units(&settings);
         let of = |test: &dyn Fn(&Unit) -> bool| units.iter().filter(|unit| test(unit)).count();
-        assert_eq!(of(&|unit| matches!(unit, Unit::Run(load) if load.holding == Holding::Fit)), 3 * 5 * 5);
-        assert_eq!(of(&|unit| matches!(unit, Unit::Run(load) if load.holding == Holding::Literal)), 3 * 2 * 4);
+        // Six allocators in all readings, and first-fit in one: 5 and 2 sets are one unit each.
+        assert_eq!(of(&|unit| matches!(unit, Unit::Run { load, sets: 5 } if load.set == 11)), 3 * 6 * 3);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Run { load, sets: 2 } if load.subject == "first-fit")), 3);
+        let many = super::units(&Settings { sets: 100, ..settings });
+        let sets = |unit: &Unit| match unit {
+            Unit::Run { load, sets } if load.subject == "tlsf" && load.holding == Holding::Fit => {
+                (load.set..load.set + sets).collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut all: Vec<u64> = many.iter().flat_map(sets).collect();
+        all.sort_unstable();
+        assert_eq!(all, (11..111).flat_map(|set| [set; 3]).collect::<Vec<u64>>(), "each set once in each profile");
         assert_eq!(of(&|unit| matches!(unit, Unit::Time { .. })), 3 * 2 * 4);
         assert_eq!(of(&|unit| matches!(unit, Unit::Worst { .. })), 5);
         assert_eq!(of(&|unit| matches!(unit, Unit::Timeline(_))), 4);

@@ -1,6 +1,8 @@
 //! Combines all task sets of a profile: the basis of the paper's tables IV to VI.
 
-use crate::papers::tlsf::result::{Cell, Costs, Found, Load, Pool, Profile, Run, Unit, Variants};
+use crate::papers::published::Both;
+use crate::papers::sample::Sample;
+use crate::papers::tlsf::result::{Cell, Costs, Found, Load, Pool, Profile, Runs, Unit, Variants};
 use crate::probe::Counts;
 use crate::workload::Holding;
 
@@ -9,7 +11,7 @@ use crate::workload::Holding;
 pub fn pools(cells: &[Cell]) -> Vec<Pool> {
     let mut keys: Vec<(Holding, Profile, &str)> = Vec::new();
     for cell in cells {
-        if let Unit::Run(load) = &cell.unit {
+        if let Unit::Run { load, .. } = &cell.unit {
             let key = key(load);
             if !keys.contains(&key) {
                 keys.push(key);
@@ -25,13 +27,16 @@ fn key(load: &Load) -> (Holding, Profile, &str) {
 
 fn pool(cells: &[Cell], wanted: (Holding, Profile, &str)) -> Pool {
     let (holding, profile, subject) = wanted;
-    let runs: Vec<(&Load, &Run, f64)> = cells
+    let found: Vec<(u64, &Runs, f64)> = cells
         .iter()
         .filter_map(|cell| match (&cell.unit, &cell.found) {
-            (Unit::Run(load), Ok(Found::Run(run))) if key(load) == wanted => Some((load, run, cell.seconds)),
+            (Unit::Run { load, .. }, Ok(Found::Run(runs))) if key(load) == wanted => {
+                Some((load.mallocs, runs, cell.seconds))
+            }
             _ => None,
         })
         .collect();
+    let runs = || found.iter().flat_map(|(_, runs, _)| &runs.each);
     let times: Vec<&Costs> = cells
         .iter()
         .filter_map(|cell| match (&cell.unit, &cell.found) {
@@ -39,24 +44,26 @@ fn pool(cells: &[Cell], wanted: (Holding, Profile, &str)) -> Pool {
             _ => None,
         })
         .collect();
-    let counts: Vec<&Costs> = runs.iter().map(|(_, run, _)| &run.instructions).collect();
+    let counts: Vec<&Costs> = found.iter().map(|(_, runs, _)| &runs.instructions).collect();
     let variants: [fn(&Variants) -> f64; 4] =
         [|all| all.mean, |all| all.at_peak_live, |all| all.at_peak_used, |all| all.of_peaks];
-    let variant = |of: fn(&Variants) -> f64| {
-        four(&runs.iter().map(|(_, run, _)| of(&run.space.fragmentation)).collect::<Vec<f64>>())
-    };
     Pool {
         subject: subject.into(),
         profile,
         holding,
-        sets: runs.len() as u64,
-        mallocs: runs.iter().map(|(load, ..)| load.mallocs).sum(),
+        sets: runs().count() as u64,
+        mallocs: found.iter().map(|(mallocs, runs, _)| mallocs * runs.each.len() as u64).sum(),
         instructions: together(&counts),
+        mean_instructions: Both {
+            malloc: Sample::of(runs().map(|run| run.instructions.malloc)),
+            free: Sample::of(runs().map(|run| run.instructions.free)),
+        },
         ticks: (!times.is_empty()).then(|| together(&times)),
         timed_sets: times.len() as u64,
-        fragmentation: variants.map(variant),
-        refused: runs.iter().map(|(_, run, _)| run.refused).sum(),
-        seconds: runs.iter().map(|(.., seconds)| seconds).sum(),
+        fragmentation: variants.map(|of| Sample::of(runs().map(|run| of(&run.space.fragmentation)))),
+        each: runs().map(|run| run.space.fragmentation.of_peaks).collect(),
+        refused: runs().map(|run| run.refused).sum(),
+        seconds: found.iter().map(|(.., seconds)| seconds).sum(),
     }
 }
 
@@ -69,23 +76,10 @@ fn together(costs: &[&Costs]) -> Costs {
     Costs { malloc: malloc.distribution(), free: free.distribution() }
 }
 
-/// Mean, population standard deviation, maximum, minimum.
-fn four(values: &[f64]) -> [f64; 4] {
-    if values.is_empty() {
-        return [0.0; 4];
-    }
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / count;
-    let most = values.iter().copied().fold(f64::MIN, f64::max);
-    let least = values.iter().copied().fold(f64::MAX, f64::min);
-    [mean, variance.sqrt(), most, least]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::tlsf::result::Space;
+    use crate::papers::tlsf::result::{Run, Space};
     use crate::result::schema::Distribution;
 
     fn cell(set: u64, value: u64, f: f64) -> Cell {
@@ -100,8 +94,10 @@ mod tests {
             subject: "tlsf".into(),
         };
         let fragmentation = Variants { mean: 0.0, at_peak_live: 0.0, at_peak_used: 0.0, of_peaks: f };
-        let run = Run { instructions: costs, space: Space { fragmentation, ..Space::default() }, refused: 1 };
-        Cell { unit: Unit::Run(load), found: Ok(Found::Run(run)), seconds: 0.5 }
+        let instructions = Both { malloc: value as f64, free: 0.0 };
+        let run = Run { instructions, space: Space { fragmentation, ..Space::default() }, refused: 1 };
+        let found = Ok(Found::Run(Runs { instructions: costs, each: vec![run] }));
+        Cell { unit: Unit::Run { load, sets: 1 }, found, seconds: 0.5 }
     }
 
     #[test]
@@ -113,8 +109,8 @@ mod tests {
         assert_eq!((pool.sets, pool.mallocs, pool.refused, pool.seconds), (2, 4, 2, 1.0));
         let malloc = &pool.instructions.malloc;
         assert_eq!((malloc.count, malloc.mean, malloc.std, malloc.max, malloc.min), (4, 110.0, 10.0, 120, 100));
-        let [mean, deviation, most, least] = pool.fragmentation[3];
-        assert!((mean - 0.2).abs() < 1e-12 && (deviation - 0.1).abs() < 1e-12 && most == 0.3 && least == 0.1);
+        assert_eq!(pool.fragmentation[3], Sample::of([0.1, 0.3]));
+        assert_eq!(pool.mean_instructions.malloc, Sample::of([100.0, 120.0]));
         assert!(pool.ticks.is_none());
     }
 }

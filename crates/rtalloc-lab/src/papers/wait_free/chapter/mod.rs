@@ -5,7 +5,6 @@ mod figures;
 
 use crate::number;
 use crate::papers::chapter::{Chapter, Section};
-use crate::papers::claims::verdict;
 use crate::papers::published::WAIT_FREE;
 use crate::papers::wait_free::published::{ALLOCATORS, Column};
 use crate::papers::wait_free::result::{Case, Cell, Figures, Interval, Load, WaitFree};
@@ -79,8 +78,10 @@ pub fn chapter(found: &WaitFree) -> Result<Chapter, PlotError> {
 
 /// The goals, and whether they were reached.
 fn targets(found: &WaitFree) -> Tabled {
-    let rows =
-        found.targets.iter().map(|target| vec![verdict(target).into(), target.claim.clone(), target.figures.clone()]);
+    let rows = found
+        .targets
+        .iter()
+        .map(|target| vec![target.verdict.name().into(), target.claim.clone(), target.figures.clone()]);
     Tabled::new(&["verdict", "wanted", "figures"], 3, rows)
 }
 

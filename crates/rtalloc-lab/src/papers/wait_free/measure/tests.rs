@@ -78,7 +78,7 @@ const OF_FIGURE_10: usize = 4;
 #[test]
 fn the_published_figures_pass_the_rules() {
     for claim in &claims::of_the_paper(&published())[..OF_FIGURE_10] {
-        assert_eq!(claim.confirmed, Some(true), "{}: {}", claim.claim, claim.figures);
+        assert_eq!(claim.verdict.holds(), Some(true), "{}: {}", claim.claim, claim.figures);
     }
 }
 
@@ -89,7 +89,7 @@ fn ticks_of_fewer_threads_than_the_papers_are_not_judged() {
     found.setting.processors = 2;
     found.cells.iter_mut().for_each(|cell| cell.threads = 2);
     let verdicts: Vec<Option<bool>> =
-        claims::of_the_paper(&found)[..OF_FIGURE_10].iter().map(|claim| claim.confirmed).collect();
+        claims::of_the_paper(&found)[..OF_FIGURE_10].iter().map(|claim| claim.verdict.holds()).collect();
     assert_eq!(verdicts, [None, None, None, Some(true)]);
 }
 
@@ -101,7 +101,7 @@ fn what_was_cut_short_is_not_judged() {
             figures.unfinished = true;
         }
     }
-    assert!(claims::of_the_paper(&found).iter().all(|claim| claim.confirmed.is_none()));
+    assert!(claims::of_the_paper(&found).iter().all(|claim| claim.verdict.holds().is_none()));
 }
 
 /// A result truncated by a shorter limit must not be reused for a longer run.

@@ -1,0 +1,200 @@
+//! Samples of task sets, seeds or runs, with confidence intervals of 99 %.
+//!
+//! Intervals are those of the normal distribution: of the mean, and of the logarithm of the standard deviation. They
+//! are meant for samples of a hundred, the papers' own repetition; a single run has no interval, and decides nothing.
+
+use serde::{Deserialize, Serialize};
+
+/// Quantile of the normal distribution for a two-sided interval of 99 %.
+const QUANTILE: f64 = 2.576;
+
+/// The summary of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Number of values.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation, with one degree of freedom less than values; 0 for a single value.
+    pub deviation: f64,
+    /// Maximum.
+    pub most: f64,
+    /// Minimum.
+    pub least: f64,
+}
+
+impl Sample {
+    /// The summary of these values.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.into_iter().collect();
+        if values.is_empty() {
+            return Self::default();
+        }
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        Self {
+            count: values.len() as u64,
+            mean,
+            deviation: if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 },
+            most: values.iter().copied().fold(f64::MIN, f64::max),
+            least: values.iter().copied().fold(f64::MAX, f64::min),
+        }
+    }
+
+    /// A published summary of `count` values: mean, deviation, maximum, minimum.
+    #[must_use]
+    pub fn published(count: u64, [mean, deviation, most, least]: [f64; 4]) -> Self {
+        Self { count, mean, deviation, most, least }
+    }
+
+    /// The sample with all values multiplied by a positive factor.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            count: self.count,
+            mean: factor * self.mean,
+            deviation: factor * self.deviation,
+            most: factor * self.most,
+            least: factor * self.least,
+        }
+    }
+
+    /// Half the width of the mean's interval; infinite for fewer than two values.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        if self.count < 2 { f64::INFINITY } else { QUANTILE * self.deviation / (self.count as f64).sqrt() }
+    }
+
+    /// Half the width of the interval of the logarithm of the deviation; infinite for fewer than two values.
+    fn error_of_deviation(&self) -> f64 {
+        if self.count < 2 { f64::INFINITY } else { QUANTILE / (2.0 * (self.count as f64 - 1.0)).sqrt() }
+    }
+
+    /// Whether the mean is below another sample's; `None` if the interval of the difference includes 0. The samples
+    /// count as independent; those of the same task sets are compared by [`is_below_in_pairs`].
+    #[must_use]
+    pub fn is_below(&self, other: &Self) -> Option<bool> {
+        let difference = other.mean - self.mean;
+        (difference.abs() > self.error().hypot(other.error())).then_some(difference > 0.0)
+    }
+
+    /// Whether the mean is below a limit; `None` if its interval includes the limit.
+    #[must_use]
+    pub fn is_below_limit(&self, limit: f64) -> Option<bool> {
+        ((limit - self.mean).abs() > self.error()).then_some(self.mean < limit)
+    }
+
+    /// Whether the means of the two are compatible: the interval of the difference includes 0.
+    #[must_use]
+    pub fn has_mean_of(&self, other: &Self) -> bool {
+        self.is_below(other).is_none()
+    }
+
+    /// Whether the deviations of the two are compatible: the interval of their quotient includes 1.
+    #[must_use]
+    pub fn has_deviation_of(&self, other: &Self) -> bool {
+        let quotient = (self.deviation / other.deviation).ln().abs();
+        quotient <= self.error_of_deviation().hypot(other.error_of_deviation())
+    }
+
+    /// Mean with its interval, and deviation: `9.9 ± 0.4 (dev. 1.5)`.
+    #[must_use]
+    pub fn words(&self, decimals: usize) -> String {
+        let Self { mean, deviation, .. } = self;
+        if self.count < 2 {
+            format!("{mean:.decimals$} (one value)")
+        } else {
+            format!("{mean:.decimals$} \u{b1} {:.decimals$} (dev. {deviation:.decimals$})", self.error())
+        }
+    }
+}
+
+/// Whether the mean of the first values, multiplied, is below that of the second ones, each pair of which is of the same
+/// task set; `None` if the interval of the mean difference includes 0.
+#[must_use]
+pub fn is_below_in_pairs((first, factor): (&[f64], f64), second: &[f64]) -> Option<bool> {
+    Sample::of(first.iter().zip(second).map(|(first, second)| factor * first - second)).is_below_limit(0.0)
+}
+
+/// Whether all statements hold, of which some may be undecided: one that does not hold decides.
+#[must_use]
+pub fn all(statements: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
+    let (mut some, mut open) = (false, false);
+    for statement in statements {
+        match statement {
+            Some(false) => return Some(false),
+            Some(true) => some = true,
+            None => open = true,
+        }
+    }
+    (some && !open).then_some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
+
+    fn normal(random: &mut Random, mean: f64, deviation: f64) -> f64 {
+        mean + deviation * random.normal() as f64 / (1_u64 << NORMAL_FRACTION_BITS) as f64
+    }
+
+    #[test]
+    fn summaries_are_those_of_the_textbook() {
+        let sample = Sample::of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
+        assert_eq!((sample.count, sample.mean, sample.most, sample.least), (8, 5.0, 9.0, 2.0));
+        assert!((sample.deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert!((sample.error() - 2.576 * sample.deviation / 8.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(Sample::of([]), Sample::default());
+        assert_eq!(Sample::of([3.0]).words(1), "3.0 (one value)");
+    }
+
+    #[test]
+    fn one_value_decides_nothing() {
+        let (one, other) = (Sample::of([1.0]), Sample::of([1000.0]));
+        assert_eq!((one.is_below(&other), one.is_below_limit(2.0)), (None, None));
+        assert!(one.has_mean_of(&other) && one.has_deviation_of(&Sample::of([1.0, 900.0])));
+    }
+
+    /// In a thousand samples of a hundred, intervals of 99 % miss the truth about ten times; with another mean or
+    /// deviation, they miss it nearly always.
+    #[test]
+    fn intervals_cover_as_often_as_they_say() {
+        let mut random = Random::new(1);
+        let mut draw = |mean: f64, deviation: f64| Sample::of((0..100).map(|_| normal(&mut random, mean, deviation)));
+        let mut missed = [0; 4];
+        for _ in 0..1000 {
+            let (one, same) = (draw(10.0, 2.0), draw(10.0, 2.0));
+            let (higher, wider) = (draw(11.4, 2.0), draw(10.0, 3.4));
+            missed[0] += u32::from(!one.has_mean_of(&same));
+            missed[1] += u32::from(!one.has_deviation_of(&same));
+            missed[2] += u32::from(one.is_below(&higher) != Some(true));
+            missed[3] += u32::from(one.has_deviation_of(&wider));
+        }
+        assert!((1..=25).contains(&missed[0]) && (1..=25).contains(&missed[1]), "{missed:?}");
+        assert!(missed[2] < 50 && missed[3] < 50, "{missed:?}");
+    }
+
+    /// Values that vary much more than they differ in a pair.
+    #[test]
+    fn pairs_decide_what_samples_do_not() {
+        let values: Vec<f64> = (0..100).map(|value| 10.0 + f64::from(value % 17)).collect();
+        let higher: Vec<f64> =
+            (0..).zip(&values).map(|(place, value)| value + 0.5 + f64::from(place % 3) / 10.0).collect();
+        assert_eq!(Sample::of(values.iter().copied()).is_below(&Sample::of(higher.iter().copied())), None);
+        assert_eq!(is_below_in_pairs((&values, 1.0), &higher), Some(true));
+        assert_eq!(is_below_in_pairs((&higher, 1.0), &values), Some(false));
+        assert_eq!(is_below_in_pairs((&higher, 0.9), &values), Some(true));
+        assert_eq!(is_below_in_pairs((&values[..1], 1.0), &higher[..1]), None);
+    }
+
+    #[test]
+    fn one_false_statement_decides() {
+        assert_eq!(all([Some(true), Some(true)]), Some(true));
+        assert_eq!(all([Some(true), None]), None);
+        assert_eq!(all([None, Some(false)]), Some(false));
+        assert_eq!(all([]), None);
+    }
+}
