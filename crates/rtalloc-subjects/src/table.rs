@@ -1,10 +1,7 @@
 //! The table of subjects: the region allocators of the library, from its own table; then those that have their entry
 //! here, and the peers.
 
-use crate::ablations::{
-    Bitframe4, Bitframe8, Bitframe16, BitframeCrossing, BitframeEager, ClassRegions8, Reaps8, SimpleSegregated8,
-    SingleRegion8, ThesisBuddy, ThesisSizes,
-};
+use crate::ablations::{Bitframe4, Bitframe8, Bitframe16, BitframeCrossing, BitframeEager, ThesisBuddy, ThesisSizes};
 use crate::adapter::{AsDefault, configured, ours};
 use crate::compact_fit::{NotFull, page_blocks, region_bytes_for};
 use crate::one_slot::{self, OneSlot};
@@ -238,17 +235,6 @@ const OTHERS: &[Subject] = &[
             ..About::NOTHING
         },
     ),
-    ours::<SimpleSegregated8>(
-        "simple-segregated-8",
-        About {
-            summary: "simple-segregated with the thesis' classes of 8 bytes.",
-            wins: "as simple-segregated, with the paper's classes",
-            loses: "as simple-segregated; blocks are aligned to 8 bytes only",
-            options: "as simple-segregated",
-            guarantee: Some(Guarantee::EveryClass),
-            ..CARVING
-        },
-    ),
     ours::<ThesisBuddy>(
         "bbuddy",
         About {
@@ -303,36 +289,6 @@ const OTHERS: &[Subject] = &[
             wins: "no chunk is lost at the end of a frame",
             loses: "the next frame is read and written too",
             ..BITFRAMES
-        },
-    ),
-    ours::<SingleRegion8>(
-        "regis1-8",
-        About {
-            summary: "regis1 with the thesis' quantum of 8 bytes.",
-            wins: "as regis1, with the paper's quantum",
-            loses: "as regis1; blocks are aligned to 8 bytes only",
-            options: "as regis1",
-            ..PAGES
-        },
-    ),
-    ours::<ClassRegions8>(
-        "regis2-8",
-        About {
-            summary: "regis2 with the thesis' classes of 8 bytes.",
-            wins: "as regis2, with the paper's classes",
-            loses: "as regis2; blocks are aligned to 8 bytes only",
-            options: "as regis2",
-            ..PAGES
-        },
-    ),
-    ours::<Reaps8>(
-        "reaps-8",
-        About {
-            summary: "reaps with the thesis' classes of 8 bytes.",
-            wins: "as reaps, with the paper's classes",
-            loses: "as reaps; blocks are aligned to 8 bytes only",
-            options: "as reaps",
-            ..PAGES
         },
     ),
 ];

@@ -55,6 +55,9 @@ impl Verdict {
     }
 }
 
+/// The reason of a claim without figures.
+const MISSING: &str = "a figure is missing: a part was not run, or an allocator failed";
+
 /// A claim of the paper, and the verdict of our figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claim {
@@ -74,7 +77,7 @@ impl Claim {
         let (verdict, reason) = match holds {
             Some(true) => (Verdict::Confirmed, ""),
             Some(false) => (Verdict::Refuted, ""),
-            None => (Verdict::NotReproduced, "a figure is missing: a part was not run, or an allocator failed"),
+            None => (Verdict::NotReproduced, MISSING),
         };
         Self { claim: claim.into(), verdict, reason: reason.into(), figures: figures.into() }
     }
@@ -93,9 +96,9 @@ impl Claim {
         if applies { self.with(Verdict::Calibrated, reason) } else { self }
     }
 
-    /// Replaces a verdict by rule: our experiment does not measure what the claim is about.
+    /// Replaces any verdict of figures: our experiment does not measure what the claim is about.
     pub(crate) fn not_comparable(self, differs: bool, reason: &str) -> Self {
-        let applies = differs && self.verdict.holds().is_some();
+        let applies = differs && self.reason != MISSING;
         if applies { self.with(Verdict::NotComparable, reason) } else { self }
     }
 

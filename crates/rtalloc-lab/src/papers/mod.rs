@@ -77,12 +77,12 @@ impl Scale {
 
 /// The experiments of a paper. Their [name](Tasks::name) is that of its subcommand and its chapter.
 pub trait Paper<'a>: Tasks {
-    /// The paper's experiments at a scale, with default settings.
+    /// The paper's experiments at a scale, with default settings; the seed selects the generated loads, if there are any.
     ///
     /// # Errors
     ///
     /// A binary built without the shipped traces, or a system without room for temporary files.
-    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self>
+    fn at(analysis: &'a Analysis, scale: Scale, seed: u64) -> anyhow::Result<Self>
     where
         Self: Sized;
 
@@ -95,19 +95,19 @@ pub trait Paper<'a>: Tasks {
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced>;
 }
 
-/// All papers at a scale, in the order of their chapters.
+/// All papers at a scale and with a seed, in the order of their chapters.
 ///
 /// # Errors
 ///
 /// As [`Paper::at`].
-pub fn all<'a>(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<[Box<dyn Paper<'a> + 'a>; 6]> {
+pub fn all<'a>(analysis: &'a Analysis, scale: Scale, seed: u64) -> anyhow::Result<[Box<dyn Paper<'a> + 'a>; 6]> {
     Ok([
-        Box::new(tlsf::measure::Experiments::at(analysis, scale)?),
-        Box::new(puaut::measure::Experiments::at(analysis, scale)?),
-        Box::new(wait_free::measure::Settings::at(analysis, scale)?),
-        Box::new(thesis::measure::Experiments::at(analysis, scale)?),
-        Box::new(compact_fit::measure::Experiments::at(analysis, scale)?),
-        Box::new(robson::measure::Settings::at(analysis, scale)?),
+        Box::new(tlsf::measure::Experiments::at(analysis, scale, seed)?),
+        Box::new(puaut::measure::Experiments::at(analysis, scale, seed)?),
+        Box::new(wait_free::measure::Settings::at(analysis, scale, seed)?),
+        Box::new(thesis::measure::Experiments::at(analysis, scale, seed)?),
+        Box::new(compact_fit::measure::Experiments::at(analysis, scale, seed)?),
+        Box::new(robson::measure::Settings::at(analysis, scale, seed)?),
     ])
 }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn papers_keep_their_names_and_order() {
         let analysis = Analysis::of_this_program().expect("this program");
-        let papers = all(&analysis, Scale::Quick).expect("room for traces");
+        let papers = all(&analysis, Scale::Quick, 1).expect("room for traces");
         let names = papers.each_ref().map(|paper| paper.name());
         assert_eq!(names, ["tlsf", "puaut", "wait-free", "thesis", "compact-fit", "robson"]);
     }

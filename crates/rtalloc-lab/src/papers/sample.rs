@@ -92,6 +92,18 @@ impl Sample {
         self.is_below(other).is_none()
     }
 
+    /// Whether a single value is compatible with the sample: it lies in the interval of 99 % of another value.
+    #[must_use]
+    pub fn may_include(&self, value: f64) -> bool {
+        self.count > 1 && (value - self.mean).abs() <= self.reach()
+    }
+
+    /// Half the width of the interval of another value; infinite for fewer than two values.
+    #[must_use]
+    pub fn reach(&self) -> f64 {
+        if self.count < 2 { f64::INFINITY } else { QUANTILE * self.deviation * (1.0 + 1.0 / self.count as f64).sqrt() }
+    }
+
     /// Whether the deviations of the two are compatible: the interval of their quotient includes 1.
     #[must_use]
     pub fn has_deviation_of(&self, other: &Self) -> bool {
@@ -163,18 +175,20 @@ mod tests {
     #[test]
     fn intervals_cover_as_often_as_they_say() {
         let mut random = Random::new(1);
-        let mut draw = |mean: f64, deviation: f64| Sample::of((0..100).map(|_| normal(&mut random, mean, deviation)));
-        let mut missed = [0; 4];
+        let mut missed = [0; 6];
         for _ in 0..1000 {
-            let (one, same) = (draw(10.0, 2.0), draw(10.0, 2.0));
-            let (higher, wider) = (draw(11.4, 2.0), draw(10.0, 3.4));
+            let [one, same, higher, wider] = [(10.0, 2.0), (10.0, 2.0), (11.4, 2.0), (10.0, 3.4)]
+                .map(|(mean, deviation)| Sample::of((0..100).map(|_| normal(&mut random, mean, deviation))));
             missed[0] += u32::from(!one.has_mean_of(&same));
             missed[1] += u32::from(!one.has_deviation_of(&same));
             missed[2] += u32::from(one.is_below(&higher) != Some(true));
             missed[3] += u32::from(one.has_deviation_of(&wider));
+            missed[4] += u32::from(!one.may_include(normal(&mut random, 10.0, 2.0)));
+            missed[5] += u32::from(one.may_include(10.0 + 2.0 * 3.5));
         }
         assert!((1..=25).contains(&missed[0]) && (1..=25).contains(&missed[1]), "{missed:?}");
-        assert!(missed[2] < 50 && missed[3] < 50, "{missed:?}");
+        assert!(missed[2] < 50 && missed[3] < 50 && missed[5] < 50, "{missed:?}");
+        assert!((1..=25).contains(&missed[4]), "{missed:?}");
     }
 
     /// Values that vary much more than they differ in a pair.

@@ -7,6 +7,7 @@
 //! |---|---|---|---|---|
 //! | [`Offset16`] | 65,535 B | 2 B | 8 B | 8 B |
 //! | [`Offset32`] | 4 GiB - 1 B | 4 B | 2·`usize` | 16 B |
+//! | [`Offset32By8`] | 4 GiB - 1 B | 4 B | 8 B | 16 B |
 //! | [`Wide`] | the address space | 1 `usize` | 2·`usize` | 4·`usize` |
 //!
 //! With a width narrower than a `usize`, added regions must lie after the first one, within reach. A whole `usize`
@@ -16,7 +17,7 @@ use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
-/// A width of tags and links. Sealed: this module has all three.
+/// A width of tags and links. Sealed: this module has all of them.
 pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     /// The integer in memory.
     type Word: Copy + 'static;
@@ -123,6 +124,11 @@ width! {
 width! {
     /// Four-byte tags for heaps up to 4 GiB.
     Offset32, u32, 2 * size_of::<usize>(), u64, AtomicU32
+}
+width! {
+    /// Four-byte tags as [`Offset32`], in granules of 8 bytes on every machine: blocks lose less to rounding, and are
+    /// aligned to 8 bytes only.
+    Offset32By8, u32, 8, u64, AtomicU32
 }
 width! {
     /// Tags of one machine word, for regions anywhere in the address space.

@@ -74,7 +74,7 @@ use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::tree::splay::SizeTree;
 use rtalloc::mechanism::validation::Full;
-use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
+use rtalloc::mechanism::word::{Offset16, Offset32, Offset32By8, Wide};
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
     HalfFit, Kingsley, LeftmostFastFit, NextFit, QuickFit, Reaps, SimpleSegregated, SingleRegion, Tlsf, TreeBestFit,
@@ -264,6 +264,7 @@ suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, serves_again, short_reach;
     tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, NoStats, Full>, regions, serves_again, short_reach;
     tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, WithStats>, regions, short_reach;
+    tlsf_by_8: Tlsf<'static, 5, RoundUp, Offset32By8, WithStats, Full>, regions, serves_again;
     tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, WithStats, Full>, regions, serves_again;
     half_fit_wide: HalfFit<'static, Exact, Wide, WithStats, Full>, regions;
     simple_segregated_short: SimpleSegregated<'static, 8, 65, Offset16>, serves_again, short_reach;

@@ -20,9 +20,9 @@ use std::process::ExitCode;
 /// All five papers and worst-case memory: every experiment, one after another, and the list of all verdicts
 ///
 /// Counting tasks run on all processors in parallel; timed tasks run afterwards, one by one; nothing else should run
-/// then. Needs about 1 GiB of memory, with --full 5 GiB (the thesis' 1000 replicas). Seeds are fixed: 1, or 1 to N
-/// where there are several. Only tasks without a result in the store are performed; so the same command resumes after
-/// an interruption, and several machines can each perform a slice (docs/CAMPAIGNS.md).
+/// then. Needs about 1 GiB of memory, with --full 5 GiB (the thesis' 1000 replicas). Only tasks without a result in
+/// the store are performed; so the same command resumes after an interruption, and several machines can each perform a
+/// slice (docs/CAMPAIGNS.md).
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// All experiments, reduced replication: under ten minutes on two cores.
@@ -32,6 +32,11 @@ pub struct Arguments {
     /// The papers' own sizes: hours.
     #[arg(long)]
     full: bool,
+
+    /// Seed of all generated loads; the task sets of the TLSF paper and the traces of the thesis are the N-th hundred, or
+    /// as many as there are.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seed: u64,
 
     /// Performs slice (shard) K of N, and prints no tables: `rtalloc merge` joins the stores of all slices.
     #[arg(long, value_name = "K/N", requires = "store")]
@@ -67,7 +72,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         subjects: rtalloc_subjects::all().iter().collect(),
         traces: shipped::names().zip(traces.paths.iter().cloned()).collect(),
     };
-    let papers = papers::all(&analysis, scale)?;
+    let papers = papers::all(&analysis, scale, arguments.seed)?;
     let mut experiments: Vec<&dyn Tasks> = vec![&overview];
     experiments.extend(papers.iter().map(|paper| &**paper as &dyn Tasks));
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Seven allocators, and Bitframe with the thesis' proposed improvements, serve requests of up to 512 bytes in a heap
 /// of 3 MiB until one fails. The thesis' recordings of a booting system and of the same system in its stable phase are
 /// not available; parts of the shipped recordings sqlite-shop and lua-entities replace them. Its other traces are
-/// generated: sizes U[1, 512] B, and Normal(32, 19.455) B, 100,000 allocations, a random live block freed after every
+/// generated: sizes U[1, 512] B, and |Normal(32, 19.455)| B, 100,000 allocations, a random live block freed after every
 /// second.
 ///
 /// Instructions and memory are deterministic, bit for bit. H is the memory used, control structure included; M the
@@ -22,8 +22,12 @@ use std::process::ExitCode;
 /// minutes, with --quick one.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Number of generated traces of each kind, with seeds from 1 on; figures are means over them [default: 5; with
-    /// --quick 2, with --full 20].
+    /// The generated traces are others: seed N has those of numbers (N - 1)·seeds + 1 to N·seeds.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seed: u64,
+
+    /// Number of generated traces of each kind; figures are means over them [default: 20; with
+    /// --quick 10, with --full 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: Option<u64>,
 
@@ -62,7 +66,9 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         heap_bytes: arguments.heap,
         seeds: arguments.seeds.unwrap_or(defaults.seeds),
         replicas: arguments.replicas.unwrap_or(defaults.replicas),
-    };
+        ..defaults
+    }
+    .with_seed(arguments.seed);
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
     outputs.show(&Experiments::new(&analysis, settings)?, &arguments.keeping)

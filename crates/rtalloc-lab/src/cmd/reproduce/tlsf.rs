@@ -67,10 +67,10 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         sets,
         few_sets: defaults.few_sets.min(sets),
-        first_set: (arguments.seed - 1) * sets + 1,
         mallocs: arguments.mallocs.unwrap_or(defaults.mallocs),
         ..defaults
-    };
+    }
+    .with_seed(arguments.seed);
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
     outputs.show(&Experiments::new(&analysis, settings)?, &arguments.keeping)

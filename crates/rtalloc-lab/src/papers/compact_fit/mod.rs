@@ -11,11 +11,11 @@ use crate::analysis::Analysis;
 use crate::campaign::kept;
 use crate::campaign::store::Store;
 use crate::result::document::Schema;
-use measure::{Experiments, SEED};
+use measure::Experiments;
 
 impl<'a> Paper<'a> for Experiments<'a> {
-    fn at(analysis: &'a Analysis, _: Scale) -> anyhow::Result<Self> {
-        Ok(Self { process: analysis.process(), seed: SEED })
+    fn at(analysis: &'a Analysis, _: Scale, seed: u64) -> anyhow::Result<Self> {
+        Ok(Self { process: analysis.process(), seed })
     }
 
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {

@@ -11,11 +11,11 @@ use crate::analysis::Analysis;
 use crate::campaign::kept;
 use crate::campaign::store::Store;
 use crate::result::document::Schema;
-use measure::{Experiments, SEED};
+use measure::Experiments;
 
 impl<'a> Paper<'a> for Experiments<'a> {
-    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
-        Self::new(analysis, SEED, scale)
+    fn at(analysis: &'a Analysis, scale: Scale, seed: u64) -> anyhow::Result<Self> {
+        Self::new(analysis, seed, scale)
     }
 
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {

@@ -13,7 +13,7 @@ use crate::result::document::Schema;
 use measure::{Settings, selected};
 
 impl<'a> Paper<'a> for Settings {
-    fn at(_: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+    fn at(_: &'a Analysis, scale: Scale, _: u64) -> anyhow::Result<Self> {
         Ok(Self::of(scale, selected(&[])?))
     }
 

@@ -15,8 +15,8 @@ use measure::Experiments;
 use result::Settings;
 
 impl<'a> Paper<'a> for Experiments<'a> {
-    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
-        Self::new(analysis, Settings::of(scale))
+    fn at(analysis: &'a Analysis, scale: Scale, seed: u64) -> anyhow::Result<Self> {
+        Self::new(analysis, Settings::of(scale).with_seed(seed))
     }
 
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {

@@ -7,11 +7,11 @@ use serde::Deserialize;
 pub const ALLOCATORS: [(&str, &str); 7] = [
     ("bbuddy", "bbuddy"),
     ("bframe", "bitframe-8"),
-    ("reaps", "reaps-8"),
-    ("regis1", "regis1-8"),
-    ("regis2", "regis2-8"),
-    ("sss", "simple-segregated-8"),
-    ("tlsf", "tlsf"),
+    ("reaps", "reaps-published"),
+    ("regis1", "regis1-published"),
+    ("regis2", "regis2-published"),
+    ("sss", "sss-published"),
+    ("tlsf", "tlsf-8-8"),
 ];
 
 /// The published figures.

@@ -2,6 +2,7 @@
 //! parameters; their combined result is a [`Thesis`].
 
 pub use crate::papers::claims::Claim;
+use crate::papers::sample::Sample;
 pub use crate::papers::tlsf::result::Costs;
 use crate::result::schema::Curve;
 use serde::{Deserialize, Serialize};
@@ -97,7 +98,7 @@ pub enum Unit {
     },
     /// Ticks of an allocator on a trace, each operation's minimum over replicas. Yields [`Found::Time`].
     Time {
-        /// The trace, of seed 1.
+        /// The trace, of the first seed.
         load: Load,
         /// The allocator.
         subject: String,
@@ -106,7 +107,7 @@ pub enum Unit {
     },
     /// The size granted for every request. Yields [`Found::Sizes`].
     Sizes,
-    /// The cost of taking a page. Yields [`Found::Pages`].
+    /// The cost of the first operations in a heap. Yields [`Found::Pages`].
     Pages,
 }
 
@@ -246,6 +247,8 @@ pub struct Openings {
 pub struct Settings {
     /// Bytes of the heap.
     pub heap_bytes: u64,
+    /// The first seed of generated traces, which are timed and shown.
+    pub first_seed: u64,
     /// Traces per generator; figures are means over them.
     pub seeds: u64,
     /// Number of identical replays, of which each operation's minimum time counts; 0 disables timing.
@@ -263,7 +266,7 @@ pub struct Thesis {
     pub traces: Vec<OnTrace>,
     /// The sizes granted for all requests.
     pub sizes: Result<Vec<Granted>, String>,
-    /// The cost of taking a page.
+    /// The cost of the first operations in a heap.
     pub pages: Result<Vec<Opening>, String>,
     /// The thesis' claims, and whether our figures confirm them.
     pub claims: Vec<Claim>,
@@ -274,7 +277,7 @@ pub struct Thesis {
 pub struct OnTrace {
     /// The trace.
     pub load: Load,
-    /// Its contents; for a generated trace, those of seed 1.
+    /// Its contents; for a generated trace, those of the first seed.
     pub facts: Facts,
     /// Number of operations that every allocator served for every seed: the equal prefix.
     pub prefix_operations: u64,
@@ -306,6 +309,10 @@ pub struct Row {
 pub struct Measured {
     /// Up to the first request that failed, the mean over the seeds.
     pub cut: Figures,
+    /// F and I up to the first request that failed, over the seeds, as fractions.
+    pub fragmentation: Sample,
+    /// See `fragmentation`.
+    pub overhead: Sample,
     /// Up to the end of the equal prefix.
     pub prefix: Figures,
     /// Operations up to the first request that failed, the mean over the seeds.

@@ -16,8 +16,8 @@ use measure::{Experiments, selected};
 use result::Settings;
 
 impl<'a> Paper<'a> for Experiments<'a> {
-    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
-        Self::new(analysis, Settings::of(scale, Holding::DEFAULT, selected(&[])?))
+    fn at(analysis: &'a Analysis, scale: Scale, seed: u64) -> anyhow::Result<Self> {
+        Self::new(analysis, Settings::of(scale, Holding::DEFAULT, selected(&[])?).with_seed(seed))
     }
 
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {

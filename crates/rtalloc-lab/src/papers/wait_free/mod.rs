@@ -15,7 +15,7 @@ use measure::Settings;
 use rtalloc_subjects::shared;
 
 impl<'a> Paper<'a> for Settings {
-    fn at(_: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+    fn at(_: &'a Analysis, scale: Scale, _: u64) -> anyhow::Result<Self> {
         Ok(Self::of(scale, shared::select::<&str>(&[])?))
     }
 

@@ -44,7 +44,6 @@ fn units_are_blocks_that_lie_side_by_side() {
     let unit = |name| unit_of(one(name).expect("a subject")).expect("a unit");
     assert_eq!(unit("tlsf"), Unit { bytes: 16, header_bytes: 4 });
     assert_eq!(unit("binary-buddy"), Unit { bytes: 16, header_bytes: 0 });
-    assert_eq!(unit("simple-segregated-8").bytes, 8);
     assert_eq!(unit("tlsf").request_bytes(3), 44);
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the rules with the published figures and with others.
 
 use super::*;
+use crate::papers::sample::Sample;
 use crate::papers::thesis::result::{Facts, Load, Moment, Openings};
 
 fn distribution(max: u64, mean: u64, deviation: u64) -> Distribution {
@@ -27,6 +28,9 @@ fn row(part: Part, name: &str, figures_of: &str) -> Row {
     let moment = Moment { live_bytes: 97, internal_bytes: 3, ..Moment::default() };
     let ours = Measured {
         cut: figures,
+        // Seeds that hardly differ.
+        fragmentation: Sample::published(20, [figures.fragmentation, 1e-6, 0.0, 0.0]),
+        overhead: Sample::published(20, [figures.overhead, 1e-6, 0.0, 0.0]),
         prefix: figures,
         operations: 1.0,
         completed: 1,
@@ -48,31 +52,39 @@ fn published(shift: usize) -> Vec<OnTrace> {
     Part::ALL.map(trace).into()
 }
 
-fn others(granted: u64, small: u64) -> ([Granted; 1], [Opening; 1]) {
+/// Sizes and first operations: `small` instructions above the published maxima, which are at most 216.
+fn others(granted: u64, small: u64) -> ([Granted; 1], Vec<Opening>) {
     let bytes = (1..=512_u64).map(|size| if size == 65 { granted } else { size.next_multiple_of(8) }).collect();
-    let counts = Openings { small, small_again: 100, large: small, large_again: 100, free_last: 100 };
-    ([Granted { name: "bframe".into(), bytes: Ok(bytes) }], [Opening { name: "bframe".into(), counts: Ok(counts) }])
+    let counts = Openings { small, small_again: 100, large: small, large_again: 100, free_last: small };
+    let opening = |(name, _): (&str, &str)| Opening { name: name.into(), counts: Ok(counts) };
+    ([Granted { name: "bframe".into(), bytes: Ok(bytes) }], ALLOCATORS.map(opening).into())
 }
 
-fn judged(traces: &[OnTrace], (sizes, pages): &([Granted; 1], [Opening; 1])) -> Vec<(String, Option<bool>)> {
+fn judged(traces: &[OnTrace], (sizes, pages): &([Granted; 1], Vec<Opening>)) -> Vec<(String, Option<bool>)> {
     claims(traces, sizes, pages).into_iter().map(|claim| (claim.claim, claim.verdict.holds())).collect()
 }
 
 /// The claims on which the thesis contradicts itself, and those it did not measure.
-const CONTRADICTED: [&str; 3] = [
-    "6.10, theirs: binary buddies take longer",
-    "6.9, theirs: regis1 and regis2 have the two highest F",
+const CONTRADICTED: [&str; 4] = [
+    "6.10: binary buddies take longer",
+    "6.9: regis1 and regis2 have the two highest F (boot",
+    "6.9: except in regis1 and regis2, most waste",
     "6.9: tlsf has the highest I (uniform",
 ];
 
+/// Claims that our programs or our machine cannot decide.
+fn is_not_comparable(claim: &str) -> bool {
+    claim.contains("of ticks") || claim.contains("mean ticks") || claim.contains("3 %") || claim.contains("is constant")
+}
+
 #[test]
 fn the_published_figures_pass_the_rules_but_where_the_thesis_contradicts_itself() {
-    let claims = judged(&published(0), &others(128, 300));
+    let claims = judged(&published(0), &others(128, 1000));
     assert!(claims.len() > 20, "{}", claims.len());
     for (claim, confirmed) in &claims {
         let expected = if CONTRADICTED.iter().any(|start| claim.starts_with(start)) {
             Some(false)
-        } else if claim.starts_with("5.8") {
+        } else if claim.starts_with("5.8") || is_not_comparable(claim) {
             None
         } else {
             Some(true)
@@ -84,11 +96,13 @@ fn the_published_figures_pass_the_rules_but_where_the_thesis_contradicts_itself(
 #[test]
 fn figures_that_say_otherwise_refute() {
     let shifts: Vec<_> = [2, 3, 5].map(|shift| judged(&published(shift), &others(72, 200))).into();
-    let unshifted = judged(&published(0), &others(128, 300));
+    let unshifted = judged(&published(0), &others(128, 1000));
     for (place, (claim, _)) in unshifted.iter().enumerate() {
         // These figures are independent of the allocator's identity.
-        let same = ["5.8", "6.1:", "6.9: tlsf loses", "6.9: small blocks increase"];
-        if !same.iter().any(|start| claim.starts_with(start)) {
+        let same = ["5.8", "6.1:", "6.9: small blocks increase"];
+        if claim.starts_with("tables 7 and 8") {
+            assert!(shifts.iter().any(|claims| claims[place].1.is_none()), "{claim}");
+        } else if !same.iter().any(|start| claim.starts_with(start)) && !is_not_comparable(claim) {
             assert!(shifts.iter().any(|claims| claims[place].1 == Some(false)), "{claim}");
         }
     }
@@ -102,8 +116,8 @@ fn figures_that_say_otherwise_refute() {
             ours.cut.fragmentation = if trace.load.part == Part::Small { 0.1 } else { 0.2 };
         }
     }
-    let claims = judged(&traces, &others(128, 300));
-    for start in ["6.1:", "6.9: tlsf loses", "6.9: small blocks increase"] {
+    let claims = judged(&traces, &others(128, 1000));
+    for start in ["6.1:", "6.9: small blocks increase"] {
         let own = claims.iter().find(|(claim, _)| claim.starts_with(start)).expect("a claim");
         assert_eq!(own.1, Some(false), "{start}");
     }
@@ -119,12 +133,30 @@ fn proposals_are_held_against_the_base() {
             trace.rows.push(variant);
         }
     }
-    let claims = judged(&traces, &others(128, 300));
+    let claims = judged(&traces, &others(128, 1000));
     let of = |words: &str| claims.iter().find(|(claim, _)| claim.contains(words)).expect("a claim").1;
     assert_eq!(
         (of("at most 4 chunks"), of("cross frames"), of("both together")),
         (Some(false), Some(true), Some(false))
     );
+}
+
+/// Two recordings that disagree decide nothing; two that agree do.
+#[test]
+fn recordings_that_disagree_decide_nothing() {
+    let of = |shift: usize, recording: &str| -> Vec<OnTrace> {
+        let mut traces = published(shift);
+        traces.retain(|trace| trace.load.part.is_recorded());
+        traces.iter_mut().for_each(|trace| trace.load.recording = Some(recording.into()));
+        traces
+    };
+    let verdict = |traces: &[OnTrace]| {
+        let claims = claims(traces, &[], &[]);
+        claims.into_iter().find(|claim| claim.claim.starts_with("6.9: tlsf has the lowest F")).expect("a claim").verdict
+    };
+    assert_eq!(verdict(&[of(0, "one"), of(0, "two")].concat()), Confirmed);
+    assert_eq!(verdict(&[of(2, "one"), of(2, "two")].concat()), Refuted);
+    assert_eq!(verdict(&[of(0, "one"), of(2, "two")].concat()), crate::papers::claims::Verdict::NotReproduced);
 }
 
 #[test]

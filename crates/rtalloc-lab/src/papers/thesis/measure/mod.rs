@@ -16,6 +16,7 @@ pub mod traces;
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Task, Tasks};
+use crate::papers::sample::Sample;
 use crate::papers::thesis::claims;
 use crate::papers::thesis::result::{
     Costs, Facts, Figures, Found, Granted, Load, Measured, OnTrace, Opening, Replayed, Row, Run, Settings, Thesis, Unit,
@@ -51,7 +52,20 @@ impl Settings {
     /// The default settings at a scale.
     #[must_use]
     pub fn of(scale: Scale) -> Self {
-        Self { heap_bytes: HEAP_BYTES, seeds: scale.pick(2, 5, 20), replicas: scale.pick(5, 100, 1000) }
+        Self {
+            heap_bytes: HEAP_BYTES,
+            first_seed: 1,
+            seeds: scale.pick(10, 20, 100),
+            replicas: scale.pick(5, 100, 1000),
+        }
+    }
+}
+
+impl Settings {
+    /// With the generated traces of another seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { first_seed: (seed - 1) * self.seeds + 1, ..self }
     }
 }
 
@@ -80,7 +94,7 @@ impl<'a> Experiments<'a> {
                 let write = |path: &std::path::Path, events: &[Event]| {
                     traces::write(path, load, events).map_err(|error| error.to_string())
                 };
-                let events = traces::events(&self.recordings, load, FIRST_SEED)?;
+                let events = traces::events(&self.recordings, load, self.settings.first_seed)?;
                 let path = self.folder.path().join(format!("{number}.rtrace"));
                 let heap_bytes = self.settings.heap_bytes as usize;
                 Found::Time(run::time(
@@ -135,14 +149,11 @@ impl<'a> Experiments<'a> {
     }
 }
 
-/// Seed of the generated traces that are timed and shown.
-const FIRST_SEED: u64 = 1;
-
 /// All tasks of the given settings.
-fn units(loads: &[Load], Settings { seeds, replicas, .. }: Settings) -> Vec<Unit> {
+fn units(loads: &[Load], Settings { first_seed, seeds, replicas, .. }: Settings) -> Vec<Unit> {
     let mut units = vec![Unit::Sizes, Unit::Pages];
     for load in loads {
-        let seeds = if load.part.is_recorded() { 0..=0 } else { FIRST_SEED..=seeds };
+        let seeds = if load.part.is_recorded() { 0..1 } else { first_seed..first_seed + seeds };
         units.extend(seeds.map(|seed| Unit::Replay { load: load.clone(), seed }));
     }
     if replicas > 0 {
@@ -285,6 +296,8 @@ fn measured(runs: &[&[Run; 2]]) -> Measured {
     let costs = |end| Costs { malloc: pooled(end, |costs| &costs.malloc), free: pooled(end, |costs| &costs.free) };
     Measured {
         cut: figures(0),
+        fragmentation: Sample::of(runs.iter().map(|run| run[0].figures.fragmentation)),
+        overhead: Sample::of(runs.iter().map(|run| run[0].figures.overhead)),
         prefix: figures(1),
         operations: average(0, &|run| run.operations as f64),
         completed: runs.iter().filter(|run| run[0].completed).count() as u64,
@@ -306,7 +319,7 @@ mod tests {
             loads.iter().map(Load::name).collect::<Vec<_>>(),
             ["boot, a", "stable, a", "boot, b", "stable, b", "uniform", "small"]
         );
-        let settings = Settings { heap_bytes: HEAP_BYTES, seeds: 3, replicas: 5 };
+        let settings = Settings { heap_bytes: HEAP_BYTES, first_seed: 4, seeds: 3, replicas: 5 };
         let units = super::units(&loads, settings);
         let replays = units.iter().filter(|unit| matches!(unit, Unit::Replay { .. })).count();
         let timed = units.iter().filter(|unit| matches!(unit, Unit::Time { replicas: 5, .. })).count();

@@ -1,5 +1,5 @@
-//! The sizes granted for requests of every size, and the cost of taking a page in Bitframe; the thesis' measurements
-//! exclude both.
+//! The sizes granted for requests of every size, and the cost of the first operations in a heap (6.3); the thesis'
+//! measurements exclude both.
 
 use super::allocators;
 use crate::papers::thesis::result::{Granted, LARGEST_BYTES, Opening, Openings};
@@ -44,14 +44,13 @@ fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
     }
 }
 
-/// Instructions of Bitframe and its variants when a page is taken.
+/// Instructions of the first operations in a heap, which take a page, split a block as often as possible, and undo it.
 pub fn openings(process: &Process, heap_bytes: usize) -> Vec<Opening> {
     let of = |name: &str| {
         let subject = allocators::subject(name)?;
         apart(|| counting(process, subject, |entries| opened(subject, entries, heap_bytes)))
     };
-    let names = allocators::names().into_iter().filter(|name| name.starts_with("bframe"));
-    names.map(|name| Opening { name: name.into(), counts: of(name) }).collect()
+    allocators::names().into_iter().map(|name| Opening { name: name.into(), counts: of(name) }).collect()
 }
 
 fn opened(subject: &Subject, entries: Entries, heap_bytes: usize) -> Result<Openings, String> {
@@ -131,7 +130,7 @@ mod tests {
     fn taking_a_page_costs_more_and_all_its_frames_most() {
         let process = Process::current().expect("this process");
         let openings = openings(&process, 1 << 20);
-        assert_eq!(openings.len(), 5);
+        assert_eq!(openings.len(), 11);
         let of = |name: &str| {
             let opening = openings.iter().find(|opening| opening.name == name).expect("a variant");
             *opening.counts.as_ref().expect("counted")

@@ -96,6 +96,14 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// With the task sets of another seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { first_set: (seed - 1) * self.sets + 1, ..self }
+    }
+}
+
 /// All units of the given settings; timed units come last and run one at a time.
 #[must_use]
 pub fn units(settings: &Settings) -> Vec<Unit> {
