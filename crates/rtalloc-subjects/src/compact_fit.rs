@@ -4,7 +4,7 @@ use crate::adapter::Choice;
 use crate::handles::subject;
 use crate::{About, Subject, WorstCases};
 use rtalloc::compact_fit::guarantee::{entry_pages, pages_within};
-use rtalloc::compact_fit::{CompactFitConfig, Ladder, NonMovingConfig, PaperLadder};
+use rtalloc::compact_fit::{CompactFitConfig, FrameByFrame, Ladder, NonMovingConfig, PaperLadder};
 use rtalloc::limits::{Limit, most_objects};
 use rtalloc::{CompactFit, CompactFitNonMoving, HandleAllocator};
 
@@ -79,7 +79,8 @@ const WIDELY: u32 = u32::MAX;
 pub type Variant = (&'static str, Subject);
 
 type Moving = CompactFit<'static, PaperLadder>;
-type NonMoving<const FRAME: usize> = CompactFitNonMoving<'static, PaperLadder, FRAME>;
+/// As in listing 5: freed frames are returned one by one.
+type NonMoving<const FRAME: usize> = CompactFitNonMoving<'static, FrameByFrame<PaperLadder>, FRAME>;
 
 const fn moving<C: Choice<CompactFitConfig>>() -> Subject {
     subject::<Moving, C>("compact-fit-paper", ABOUT)

@@ -62,24 +62,34 @@ pub fn counted_read(process: &Process, subject: Option<&Subject>) -> Result<u64,
     })
 }
 
-/// Instructions of one call of a function, through a counting copy.
+/// Instructions of a call of a function, through a counting copy; the call is repeated if it reaches code that the copy
+/// lacks.
 ///
 /// # Errors
 ///
 /// Why it cannot be counted.
-pub fn count_call(process: &Process, function: u64, call: impl FnOnce(*const c_void)) -> Result<u64, String> {
-    let graph =
-        Graph::explore_to_count(process, &[function], &NeverReturns::default()).map_err(|error| error.to_string())?;
-    let counter = Counter::new(process, &graph, Record::Count).map_err(|error| error.to_string())?;
-    let entry = counter.entry(function).ok_or("no code")?;
-    let before = executed();
-    call(entry);
-    let count = executed() - before;
-    if counter.misses().is_empty() && counter.departures().is_empty() {
-        Ok(count)
-    } else {
-        Err("a jump left the counting code".into())
+pub fn count_call(process: &Process, function: u64, mut call: impl FnMut(*const c_void)) -> Result<u64, String> {
+    /// Calls, each with the code that computed jumps of the calls before it led to.
+    const ROUNDS: usize = 24;
+    let mut roots = vec![function];
+    for _ in 0..ROUNDS {
+        let graph =
+            Graph::explore_to_count(process, &roots, &NeverReturns::default()).map_err(|error| error.to_string())?;
+        let counter = Counter::new(process, &graph, Record::Count).map_err(|error| error.to_string())?;
+        let entry = counter.entry(function).ok_or("no code")?;
+        let before = executed();
+        call(entry);
+        let count = executed() - before;
+        if !counter.departures().is_empty() {
+            return Err("instructions were reached that cannot be executed in a copy".into());
+        }
+        let missed = counter.misses();
+        if missed.is_empty() {
+            return Ok(count);
+        }
+        roots.extend(missed);
     }
+    Err("not all code that computed jumps lead to was found".into())
 }
 
 /// Instructions to read a byte of an object through its abstract address, of the moving implementation.

@@ -82,7 +82,7 @@ pub mod non_moving;
 pub(crate) mod page;
 pub(crate) mod steps;
 
-pub use ladder::{DefaultLadder, Framed, Geometric, Ladder, PaperLadder, SizeClass};
+pub use ladder::{DefaultLadder, FrameByFrame, Framed, Geometric, Ladder, PaperLadder, SizeClass};
 pub use moving::{AT_ONCE, CompactFit};
 pub use non_moving::{CompactFitNonMoving, NonMovingConfig};
 

@@ -1,28 +1,15 @@
 //! The paper's claims, compared with our figures. Every claim states its rule.
 
 use super::measure::watch::moments;
-use super::measure::{ABSTRACT, BACK_REFERENCE, PAGE, POINTER};
+use super::measure::{ABSTRACT, BACK_REFERENCE, OF_LARGE_OBJECTS, OF_OBJECTS, PAGE, POINTER};
+use crate::papers::claims::Verdict::{Confirmed, Refuted};
 use crate::papers::compact_fit::published::{PEERS, formatted as formatted_moments};
 use crate::papers::compact_fit::result::{Claim, CompactFit, Counts, Promise};
 use crate::papers::published::COMPACT_FIT;
 
-/// Whether counts are independent of the object's size: the maxima of the larger and the smaller half of the sizes
-/// differ by at most a tenth.
+/// Whether counts hardly vary: their deviation is at most a tenth of their mean.
 fn is_constant(counts: &Counts) -> bool {
-    let mut sizes: Vec<u32> = counts.operations.iter().map(|(size, _)| *size).collect();
-    sizes.sort_unstable();
-    let middle = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
-    let most = |large: bool| {
-        counts
-            .operations
-            .iter()
-            .filter(|(size, _)| (*size >= middle) == large)
-            .map(|(_, count)| *count)
-            .max()
-            .unwrap_or(0)
-    };
-    let (large, small) = (f64::from(most(true)), f64::from(most(false)));
-    large <= 1.1 * small && small <= 1.1 * large
+    counts.deviation <= counts.mean / 10.0
 }
 
 /// Whether counts increase linearly with the object's size, with a fit that explains nine tenths of their variance.
@@ -55,39 +42,55 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let formatted = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
     let (incremental, rate_monotonic) = (&COMPACT_FIT.section_5_2, &COMPACT_FIT.section_5_3);
     let mut claims = Vec::new();
-    const CONSTANT: &str =
-        "the maxima over the larger half of the sizes and over the smaller half differ by at most a tenth";
+    const CONSTANT: &str = "the deviation is at most a tenth of the mean";
     const LINEAR: &str = "a line fitted to the size explains nine tenths of the variance";
 
     let spread = |name: &str| series("6a", name).map(|counts| counts.deviation / counts.mean);
-    // In a heap that is not full, the first gap always suffices: nothing is searched, so the load cannot confirm claims
-    // about searches.
-    let searches = spread("First-fit").is_some_and(|first| first > 0.0);
-    claims.push(Claim::new(
-        "6a: first-fit and best-fit allocate highly unpredictably (deviations above half the mean), DL more \
-         predictably (below theirs; only where first-fit searches, in a heap that is just full)",
-        spread("First-fit")
-            .zip(spread("Best-fit"))
-            .zip(spread("DL"))
-            .filter(|_| searches)
-            .map(|((first, best), dl)| first.min(best) > 0.5 && dl < first.min(best)),
-        ["First-fit", "Best-fit", "DL"].map(|name| format!("{name} {}", about(series("6a", name)))).join(", "),
-    ));
+    let unpredictable = |name: &str| spread(name).map(|spread| spread > 0.5);
+    claims.push(
+        Claim::new(
+            "6a: first-fit allocates highly unpredictably (deviation above half the mean), DL more predictably (below its)",
+            unpredictable("First-fit")
+                .zip(spread("First-fit").zip(spread("DL")))
+                .map(|(holds, (first, dl))| holds && dl < first),
+            ["First-fit", "DL"].map(|name| format!("{name} {}", about(series("6a", name)))).join(", "),
+        )
+        .because(Confirmed, "in a heap that is just full, the first gap that suffices may be the last one"),
+    );
+    claims.push(
+        Claim::new(
+            "6a: best-fit allocates highly unpredictably (deviation above half the mean)",
+            unpredictable("Best-fit"),
+            format!("Best-fit {}", about(series("6a", "Best-fit"))),
+        )
+        .because(
+            Refuted,
+            "the gaps are exactly as large as the objects, and are asked for in the order in which they are in the list: \
+             each search ends at the first one",
+        ),
+    );
     for (figure, published, load) in
         [("6a", incremental.allocate, "incremental"), ("7a", rate_monotonic.allocate, "rate-monotonic")]
     {
         let ours = series(figure, "CFM");
-        claims.push(Claim::new(
-            format!("{figure}: allocate with CFM is constant, {load} ({CONSTANT})"),
-            ours.map(is_constant),
-            format!("{} published; {} ours", formatted_moments(published), about(ours)),
-        ));
+        claims.push(
+            Claim::new(
+                format!("{figure}: allocate with CFM is constant, {load} ({CONSTANT})"),
+                ours.map(is_constant),
+                format!("{} published; {} ours", formatted_moments(published), about(ours)),
+            )
+            .because(Confirmed, "no loop; an object that takes a page is rare")
+            .because(Refuted, "an object that takes a page executes twice as much, and every large object takes one"),
+        );
         let ours = series(figure, "CFNM");
-        claims.push(Claim::new(
-            format!("{figure}: allocate with CFNM is linear in the object, {load} ({LINEAR})"),
-            ours.map(is_linear),
-            format!("{:.2} instructions per byte ours", ours.map_or(f64::NAN, |counts| counts.per_byte)),
-        ));
+        claims.push(
+            Claim::new(
+                format!("{figure}: allocate with CFNM is linear in the object, {load} ({LINEAR})"),
+                ours.map(is_linear),
+                format!("{:.2} instructions per byte ours", ours.map_or(f64::NAN, |counts| counts.per_byte)),
+            )
+            .because(Confirmed, "one iteration for each block-frame"),
+        );
         let order = |names: [&str; 7]| -> Option<[f64; 7]> {
             let means: Option<Vec<f64>> = names.iter().map(|name| mean(figure, name)).collect();
             means?.try_into().ok()
@@ -106,8 +109,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         let (words, judged) = if figure == "6a" {
             (
                 "half-fit and TLSF allocate with fewer instructions than CFM, CFM about as DL (within a factor of two), and first-fit and \
-                 best-fit need more (only where first-fit searches)",
-                means.filter(|_| searches).map(|[half, tlsf, cfm, dl, first, best, _]| {
+                 best-fit need more",
+                means.map(|[half, tlsf, cfm, dl, first, best, _]| {
                     half.max(tlsf) < cfm && (0.5..=2.0).contains(&(cfm / dl)) && cfm.max(dl) < first.min(best)
                 }),
             )
@@ -117,42 +120,56 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 means.map(|[half, tlsf, cfm, dl, ..]| half.max(tlsf) < cfm && cfm < dl),
             )
         };
-        claims.push(Claim::new(format!("{figure}: in the mean, {words}"), judged, figures));
+        claims.push(Claim::new(format!("{figure}: in the mean, {words}"), judged, figures).because(
+            Refuted,
+            if figure == "6a" {
+                "best-fit finds its gap at once (see above), and dlmalloc looks for large ones in trees, with twice as many \
+                 instructions as CFM; the rest of the order holds"
+            } else {
+                "CFM and dlmalloc differ by less than a tenth here; DL is another version than the paper's"
+            },
+        ));
     }
     let peers = PEERS.map(|(name, _)| name);
     let all = peers.iter().map(|name| series("6b", name).map(is_constant)).try_fold(true, |all, one| Some(all & one?));
-    claims.push(Claim::new(
-        format!("6b: every allocator but Compact-fit frees in constant time ({CONSTANT})"),
-        all,
-        peers
-            .map(|name| {
-                let but =
-                    if series("6b", name).is_some_and(|counts| !is_constant(counts)) { ", which is not" } else { "" };
-                format!("{name} {}{but}", formatted(mean("6b", name)))
-            })
-            .join(", "),
-    ));
+    claims.push(
+        Claim::new(
+            format!("6b: every allocator but Compact-fit frees in constant time ({CONSTANT})"),
+            all,
+            peers
+                .map(|name| {
+                    let but = if series("6b", name).is_some_and(|counts| !is_constant(counts)) {
+                        ", which is not"
+                    } else {
+                        ""
+                    };
+                    format!("{name} {}{but}", formatted(mean("6b", name)))
+                })
+                .join(", "),
+        )
+        .because(Refuted, "dlmalloc has large free blocks in trees, whose depth varies; all others are constant"),
+    );
     let ours = series("6b", "CFM");
-    claims.push(Claim::new(
-        format!("6b: free with full compaction is linear in the object with CFM ({LINEAR})"),
-        ours.map(is_linear),
-        ours.map_or_else(
-            || "-".into(),
-            |counts| {
-                let operations = counts.operations.len();
-                format!(
-                    "{:.3} instructions per byte, {} of {operations} frees move an object",
-                    counts.per_byte,
-                    counts.moves.unwrap_or(0)
-                )
-            },
-        ),
-    ));
-    for (figure, full, published) in [
-        ("6c", "6b", incremental.free_partial),
-        ("7c", "7b", rate_monotonic.free_partial),
-        ("7c*", "7b*", rate_monotonic.free_partial),
-    ] {
+    claims.push(
+        Claim::new(
+            format!("6b: free with full compaction is linear in the object with CFM ({LINEAR})"),
+            ours.map(is_linear),
+            ours.map_or_else(
+                || "-".into(),
+                |counts| {
+                    let operations = counts.operations.len();
+                    format!(
+                        "{:.3} instructions per byte, {} of {operations} frees move an object",
+                        counts.per_byte,
+                        counts.moves.unwrap_or(0)
+                    )
+                },
+            ),
+        )
+        .because(Confirmed, "one object of the class is copied"),
+    );
+    for (figure, full, published) in [("6c", "6b", incremental.free_partial), ("7c", "7b", rate_monotonic.free_partial)]
+    {
         let ours = series(figure, "CFM");
         let something_to_move = series(full, "CFM").is_some_and(|counts| counts.moves.is_some_and(|moves| moves > 0));
         claims.push(Claim::new(
@@ -168,7 +185,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 about(ours),
                 ours.and_then(|counts| counts.moves).map_or_else(|| "-".into(), |moves| moves.to_string())
             ),
-        ));
+        ).because(Confirmed, "no class has more not-full pages than it may have")
+            .calibrated(figure == "7c", "the tasks were chosen so that nothing moves with the paper's bounds"));
     }
     let ours = series("6c", "CFNM");
     claims.push(Claim::new(
@@ -177,16 +195,19 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         ),
         ours.map(|counts| is_linear(counts) && is_step(counts)),
         format!("{} ours", about(ours)),
-    ));
-    for figure in ["7b", "7b*"] {
-        let ours = series(figure, "CFM");
+    ).because(Confirmed, "each block-frame is returned by itself, as in listing 5"));
+    {
+        let ours = series("7b", "CFM");
         claims.push(Claim::new(
             format!(
-                "{figure}: with full compaction about the first {} frees move objects, and none after that (some do, \
-                 and none in the second half of the run)",
+                "7b: with full compaction about the first {} frees move objects, and none after that (some do, the last \
+                 of them within a fifth of that number)",
                 rate_monotonic.compacting_frees
             ),
-            ours.map(|counts| counts.last_move.is_some_and(|last| last as usize <= counts.operations.len() / 2)),
+            ours.map(|counts| {
+                let within = |last: u64| (0.8..=1.2).contains(&(last as f64 / rate_monotonic.compacting_frees as f64));
+                counts.last_move.is_some_and(within)
+            }),
             ours.map_or_else(
                 || "-".into(),
                 |counts| {
@@ -199,30 +220,44 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                     )
                 },
             ),
+        ).not_reproduced(
+            true,
+            "tried: 20,000 random task sets, and 15,000 steps of hill climbing from the best one. With the tasks found, one \
+             draw of sizes behaves as published (seed 1: 129 frees move an object, the last in free 617); other draws go on \
+             moving objects",
         ));
     }
-    claims.push(Claim::new(
-        "7b: all frees together take fewer instructions with CFM than with DL, including full compaction",
-        mean("7b", "CFM").zip(mean("7b", "DL")).map(|(ours, dl)| ours < dl),
-        format!("means: CFM {}, DL {}", formatted(mean("7b", "CFM")), formatted(mean("7b", "DL"))),
-    ));
-    let ours = series("7b", "CFNM");
-    claims.push(Claim::new(
-        format!("7b: free is linear in the object with CFNM although nothing is compacted ({LINEAR})"),
-        ours.map(is_linear),
-        ours.map_or_else(
-            || "-".into(),
-            |counts| {
-                format!("{:.3} instructions per byte, {:.0} % explained", counts.per_byte, 100.0 * counts.explained)
-            },
-        ),
-    ));
+    claims.push(
+        Claim::new(
+            "7b: all frees together take fewer instructions with CFM than with DL, including full compaction",
+            mean("7b", "CFM").zip(mean("7b", "DL")).map(|(ours, dl)| ours < dl),
+            format!("means: CFM {}, DL {}", formatted(mean("7b", "CFM")), formatted(mean("7b", "DL"))),
+        )
+        .because(Confirmed, "few frees move an object, and the others are constant"),
+    );
+    let ours = series("7c", "CFNM");
+    claims.push(
+        Claim::new(
+            format!("7: free is linear in the object with CFNM although nothing is compacted ({LINEAR}; figure 7c)"),
+            ours.map(is_linear),
+            ours.map_or_else(
+                || "-".into(),
+                |counts| {
+                    format!("{:.3} instructions per byte, {:.0} % explained", counts.per_byte, 100.0 * counts.explained)
+                },
+            ),
+        )
+        .because(Confirmed, "each block-frame is returned by itself, as in listing 5"),
+    );
     let best = series("7a", "Best-fit");
-    claims.push(Claim::new(
-        "7a: best-fit allocates highly unpredictably (deviation above half the mean)",
-        best.map(|counts| counts.deviation > 0.5 * counts.mean),
-        format!("{} ours", about(best)),
-    ));
+    claims.push(
+        Claim::new(
+            "7a: best-fit allocates highly unpredictably (deviation above half the mean)",
+            best.map(|counts| counts.deviation > 0.5 * counts.mean),
+            format!("{} ours", about(best)),
+        )
+        .because(Confirmed, "gaps of all sizes are in its list"),
+    );
     let frame =
         |bytes: Option<u64>| found.frames.iter().find(|frame| frame.frame_bytes == bytes)?.ours.as_ref().ok().copied();
     let moving = frame(None);
@@ -238,7 +273,7 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         ),
         judged.filter(|judged| !judged.is_empty()).map(|judged| judged.into_iter().all(|agrees| agrees)),
         least.map_or_else(|| "never, ours".into(), |least| format!("from {least} B on, ours")),
-    ));
+    ).because(Confirmed, "returning the frames of an object takes less than copying it once they are larger"));
     let room = |label: &str| found.fragmentation.rows.iter().find(|row| row.label == label)?.ours.as_ref().ok();
     let above = |label: &str| {
         let (ours, tlsf) = (room(label)?, room("TLSF")?);
@@ -262,7 +297,10 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 format!("of {sizes} sizes, CFM 1 to 9: {}{below}", list.join(", "))
             },
         ),
-    ));
+    ).because(
+            Refuted,
+            "TLSF has more room for objects that are hardly larger than the smallest page-block, and less for all others",
+        ));
     let read = |through: &str| found.dereference.iter().find(|row| row.through == through)?.ours.as_ref().ok().copied();
     let more = |through: &str| Some(read(through)? as i64 - read(POINTER)? as i64);
     let kinds = [ABSTRACT, "a handle, CFNM", "a handle, CFM"].map(more);
@@ -279,36 +317,74 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 kinds.map(|more| more.map_or_else(|| "-".into(), |more| more.to_string()));
             format!("ours: {moving} and {non_moving} more, and {handle} through a checked handle of CFM")
         },
-    ));
+    ).not_comparable(
+            kinds[0] == Some(theirs[0]) && kinds[1] != Some(theirs[1]),
+            "with CFM it does; our block tables have frame numbers of 32 bits, half as large as addresses, which CFNM turns \
+             into one",
+        ));
     let constant = found.initialisation.iter().map(|row| {
         let counts = row.ours.as_ref().ok()?;
         Some(counts.iter().all(|(_, count)| *count == counts[0].1))
     });
-    claims.push(Claim::new(
-        "a heap is initialised in constant time (the same count for 64 KB and for 1 GB)",
-        constant.clone().try_fold(true, |all, one| Some(all & one?)),
-        found
-            .initialisation
-            .iter()
-            .filter_map(|row| {
-                let counts: Vec<String> = row.ours.as_ref().ok()?.iter().map(|(_, count)| count.to_string()).collect();
-                Some(format!("{} {}", row.subject, counts.join(" and ")))
-            })
-            .collect::<Vec<_>>()
-            .join(", "),
-    ));
+    claims.push(
+        Claim::new(
+            "a heap is initialised in constant time (the same count for 64 KB and for 1 GB)",
+            constant.clone().try_fold(true, |all, one| Some(all & one?)),
+            found
+                .initialisation
+                .iter()
+                .filter_map(|row| {
+                    let counts: Vec<String> =
+                        row.ours.as_ref().ok()?.iter().map(|(_, count)| count.to_string()).collect();
+                    Some(format!("{} {}", row.subject, counts.join(" and ")))
+                })
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
+        .because(Confirmed, "all resources are in free-lists that need no initialisation"),
+    );
     for (what, words) in [
         (PAGE, "a page of 16 KB has at most 78 B of metadata"),
         (BACK_REFERENCE, "a back reference takes at most 12.5 % of a page-block, in the smallest"),
     ] {
         let row = found.overhead.iter().find(|row| row.what == what);
-        claims.push(Claim::new(
-            words,
-            row.and_then(|row| Some(row.ours? <= row.published)),
-            row.and_then(|row| row.ours.map(|ours| format!("{ours:.1} {} ours", row.unit)))
-                .unwrap_or_else(|| "-".into()),
-        ));
+        claims.push(
+            Claim::new(
+                words,
+                row.and_then(|row| Some(row.ours? <= row.published)),
+                row.and_then(|row| row.ours.map(|ours| format!("{ours:.1} {} ours", row.unit)))
+                    .unwrap_or_else(|| "-".into()),
+            )
+            .because(Confirmed, "four bytes of 32")
+            .not_comparable(what == PAGE, "links and bitmap rows are words of 64 bits here, of 32 bits in the paper"),
+        );
     }
+    let loss = |what: &str| found.overhead.iter().find(|row| row.what == what)?.ours;
+    let losses = loss(OF_OBJECTS).zip(loss(OF_LARGE_OBJECTS));
+    claims.push(
+        Claim::new(
+            "2.5.1: a page-block loses at most f = 1/8 of its object (of objects above the smallest class)",
+            losses.map(|(most, large)| most.max(large) <= 12.5),
+            losses.map_or_else(
+                || "-".into(),
+                |(most, large)| format!("ours {most:.1} %, and {large:.1} % of objects beyond the last class but one"),
+            ),
+        )
+        .because(
+            Refuted,
+            "classes are multiples of 4 B, whose steps are more than an eighth of the smallest, and each block has a back \
+             reference; with the 46 classes of section 5.3, objects beyond 8,420 B take a page",
+        ),
+    );
+    claims.push(
+        Claim::new(
+            "2.5.2 and 2.5.3: a page with one object of class i has P div S_i page-blocks, loses P mod S_i at its end, and \
+             has P - S_i bytes that only the class can use (for every class)",
+            found.page_losses.as_ref().ok().copied(),
+            "by a walk of a page of each class",
+        )
+        .because(Confirmed, "the formulas are the layout"),
+    );
     let promises: Option<Vec<Promise>> = found.promises.iter().map(|promise| promise.as_ref().ok().copied()).collect();
     let promises = promises.filter(|promises| promises.iter().any(|promise| promise.frees > 0));
     claims.push(Claim::new(
@@ -328,7 +404,11 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 )
             },
         ),
-    ));
+    ).because(
+            Refuted,
+            "a page that drops to half full moves to the front of the list, and the allocations that decrement n_f fill \
+             another page: the history in the errata",
+        ));
     claims
 }
 
@@ -337,57 +417,45 @@ mod tests {
     use super::super::measure::watch::of_operations as counted;
     use super::*;
 
-    /// If full compaction moves nothing, the absence of moves with partial compaction confirms nothing; a move still
-    /// refutes.
+    /// If full compaction moves nothing, the absence of moves with partial compaction shows nothing; a move refutes.
     #[test]
-    fn a_load_that_cannot_tell_is_not_judged() {
-        let counts = |operations: &[(u32, u32)], moves| Counts { moves: Some(moves), ..counted(operations) };
-        let even = [(8, 50), (16, 50), (24, 50)];
-        let varying = [(8, 50), (16, 500), (24, 50)];
-        let found = |full: u64, partial: u64, first: &[(u32, u32)]| {
-            let panel = |figure: &str, series: Vec<(&str, Counts)>| crate::papers::compact_fit::result::Panel {
+    fn a_load_that_moves_nothing_is_not_judged() {
+        use crate::papers::claims::Verdict::{Calibrated, NotReproduced};
+        use crate::papers::compact_fit::result::{Fragmentation, Panel, Series};
+        let verdict = |full: u64, partial: u64| {
+            let panel = |figure: &str, moves: u64| Panel {
                 figure: figure.into(),
                 what: String::new(),
-                series: series
-                    .into_iter()
-                    .map(|(name, counts)| crate::papers::compact_fit::result::Series {
-                        published_as: name.into(),
-                        subject: name.into(),
-                        published: None,
-                        ours: Ok(counts),
-                    })
-                    .collect(),
-            };
-            let searching = ["First-fit", "Best-fit"].map(|name| (name, counts(first, 0)));
-            CompactFit {
-                panels: vec![
-                    panel("6a", searching.into_iter().chain([("DL", counts(&even, 0))]).collect()),
-                    panel("7b", vec![("CFM", counts(&even, full))]),
-                    panel("7c", vec![("CFM", counts(&even, partial))]),
-                ],
-                heap_bytes: 0,
-                fragmentation: crate::papers::compact_fit::result::Fragmentation {
+                series: vec![Series {
+                    published_as: "CFM".into(),
+                    subject: "CFM".into(),
                     heap_bytes: 0,
-                    sizes: Vec::new(),
-                    rows: Vec::new(),
-                },
+                    published: None,
+                    ours: Ok(Counts { moves: Some(moves), ..counted(&[(8, 50), (16, 50), (24, 50)]) }),
+                }],
+            };
+            let found = CompactFit {
+                panels: vec![panel("7b", full), panel("7c", partial)],
+                heap_bytes: 0,
+                fragmentation: Fragmentation { heap_bytes: 0, sizes: Vec::new(), rows: Vec::new() },
                 dereference: Vec::new(),
                 initialisation: Vec::new(),
                 overhead: Vec::new(),
+                page_losses: Err(String::new()),
                 frames: Vec::new(),
                 promises: Vec::new(),
                 claims: Vec::new(),
-            }
+            };
+            claims(&found)
+                .into_iter()
+                .find(|claim| claim.claim.starts_with("7c: free with partial"))
+                .expect("a claim")
+                .verdict
         };
-        let of = |found: &CompactFit, start: &str| {
-            claims(found).into_iter().find(|claim| claim.claim.starts_with(start)).expect(start).verdict.holds()
-        };
-        const SEVEN: &str = "7c: free with partial";
         assert_eq!(
-            [(0, 0), (3, 0), (0, 1)].map(|(full, partial)| of(&found(full, partial, &even), SEVEN)),
-            [None, Some(true), Some(false)]
+            [(0, 0), (3, 0), (3, 1)].map(|(full, partial)| verdict(full, partial)),
+            [NotReproduced, Calibrated, Refuted]
         );
-        assert_eq!([&even, &varying].map(|first| of(&found(1, 0, first), "6a: first-fit")), [None, Some(true)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The results of all experiments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompactFit {
-    /// Bytes of the heap in the time experiments.
+    /// Bytes of the heap of figure 7.
     pub heap_bytes: u64,
     /// Figures 6 and 7, by panel.
     pub panels: Vec<Panel>,
@@ -18,6 +18,8 @@ pub struct CompactFit {
     pub initialisation: Vec<Initialisation>,
     /// Memory overhead.
     pub overhead: Vec<Overhead>,
+    /// Whether a page of each class loses what section 2.5 says.
+    pub page_losses: Result<bool, String>,
     /// Mean free with full compaction by block-frame.
     pub frames: Vec<Frame>,
     /// Proposition 1, with 1 to 9 not-full pages.
@@ -44,6 +46,8 @@ pub struct Series {
     pub published_as: String,
     /// Name here.
     pub subject: String,
+    /// Bytes of its heap; 0 if none serves the load.
+    pub heap_bytes: u64,
     /// Mean and standard deviation, if published.
     pub published: Option<(f64, f64)>,
     /// Our figures, or an error message.
@@ -69,6 +73,8 @@ pub struct Counts {
     pub moves: Option<u64>,
     /// Number of the last operation that moved an object, starting at 1.
     pub last_move: Option<u64>,
+    /// Requests that were refused, and are not among the operations.
+    pub refused: u64,
     /// Every operation in order: size of the object and instructions.
     pub operations: Vec<(u32, u32)>,
 }

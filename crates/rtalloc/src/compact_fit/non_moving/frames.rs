@@ -238,7 +238,7 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
     ///
     /// # Time
     ///
-    /// Constant.
+    /// Constant, or linear in the frames with [`FrameByFrame`](crate::compact_fit::FrameByFrame).
     #[inline(always)]
     pub(super) unsafe fn give(&mut self, numbers: *const Frame, count: usize, is_used_up: bool) {
         let kept = usize::from(is_used_up);
@@ -247,6 +247,19 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
             return;
         }
         let frames = *self;
+        if L::FRAME_BY_FRAME {
+            let mut place = kept;
+            while place != count {
+                loop_bound!(LoopBound::PageGranules { per_iteration: 1 });
+                // SAFETY: the numbers are those of frames that were taken, whose entries are initialised.
+                unsafe {
+                    let frame = numbers.wrapping_add(place).read();
+                    self.list.give(frame, |next| frames.chain(frame, next));
+                }
+                place = place.wrapping_add(1);
+            }
+            return;
+        }
         // SAFETY: the numbers are those of frames that were taken, whose entries are initialised.
         unsafe {
             let first = numbers.wrapping_add(kept).read();

@@ -1,6 +1,6 @@
 //! The loads of sections 5.2 and 5.3. The paper omits the parameters of the five tasks; they are chosen here.
 
-use super::FULL_BYTES;
+use super::{FULL_BYTES, OPERATIONS};
 use crate::trace::{Event, Op};
 use crate::workload::random::Random;
 
@@ -52,18 +52,20 @@ struct Periodic {
 }
 
 /// The five tasks of section 5.3, whose parameters the paper omits: two with small, short-lived objects, three with
-/// large, long-lived ones.
+/// large, long-lived ones. They were found by 15,000 steps of hill climbing from the best of 20,000 random task sets, by
+/// what the paper reports: compaction in the first 550 frees and none after that, and no compaction with its bounds of
+/// not-full pages.
 const PERIODIC: [Periodic; 5] = [
-    Periodic { period: 10, hold: 20, sizes: (24, 100), objects: 4 },
-    Periodic { period: 15, hold: 30, sizes: (32, 200), objects: 3 },
-    Periodic { period: 40, hold: 400, sizes: (228, 428), objects: 3 },
-    Periodic { period: 60, hold: 600, sizes: (380, 1000), objects: 2 },
-    Periodic { period: 100, hold: 1000, sizes: (788, 1272), objects: 2 },
+    Periodic { period: 22, hold: 131, sizes: (177, 302), objects: 17 },
+    Periodic { period: 49, hold: 329, sizes: (96, 266), objects: 24 },
+    Periodic { period: 281, hold: 5620, sizes: (200, 713), objects: 3 },
+    Periodic { period: 155, hold: 3100, sizes: (864, 893), objects: 17 },
+    Periodic { period: 131, hold: 2620, sizes: (918, 949), objects: 5 },
 ];
 
 /// Section 5.3: at every tick, objects whose holding time has expired are freed; then the tasks released at this tick
 /// allocate, in rate-monotonic order.
-pub(super) fn rate_monotonic(seed: u64, times: u64, operations: usize) -> Load {
+pub(super) fn rate_monotonic(seed: u64) -> Load {
     let mut random = Random::new(seed);
     let mut script = Script { events: Vec::new() };
     let mut held: std::collections::BTreeMap<u64, Vec<u32>> = std::collections::BTreeMap::new();
@@ -75,7 +77,7 @@ pub(super) fn rate_monotonic(seed: u64, times: u64, operations: usize) -> Load {
             free.push(slot);
         }
         for task in PERIODIC.iter().filter(|task| tick.is_multiple_of(task.period)) {
-            for _ in 0..times * task.objects {
+            for _ in 0..task.objects {
                 let slot = free.pop().unwrap_or_else(|| {
                     slots += 1;
                     slots - 1
@@ -85,17 +87,16 @@ pub(super) fn rate_monotonic(seed: u64, times: u64, operations: usize) -> Load {
                 held.entry(tick + task.hold).or_default().push(slot);
             }
         }
-        if script.events.len() >= operations {
+        if script.events.len() >= OPERATIONS {
             break;
         }
     }
-    script.events.truncate(operations);
+    script.events.truncate(OPERATIONS);
     Load { events: script.events, from: 0 }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::OPERATIONS;
     use super::*;
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_tasks_free_what_they_held_long_enough() {
-        let load = rate_monotonic(1, 1, OPERATIONS);
+        let load = rate_monotonic(1);
         assert_eq!(load.events.len(), OPERATIONS);
         let mut live = std::collections::BTreeMap::new();
         for event in &load.events {

@@ -25,9 +25,10 @@ use rtalloc_subjects::{Heap, InitialiseEntry, Region, Subject, one};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::c_void;
-use watch::counts;
+use watch::{counts, just_full};
 
-/// The heap of figures 6 and 7, in bytes: no allocator loses more than half of it for the paper's 7 MB of objects.
+/// The heap of figure 7, in bytes, and the largest one of figure 6: no allocator loses more than half of it for the
+/// paper's 7 MB of objects.
 pub const HEAP_BYTES: usize = 16 << 20;
 
 /// Bytes of objects that figure 6 allocates, and the heap of figure 8.
@@ -35,10 +36,6 @@ const FULL_BYTES: usize = 7 << 20;
 
 /// Number of operations of figure 7.
 const OPERATIONS: usize = 5000;
-/// Factor for the number of objects in the repetition of figure 7: with our tasks, no size class ever fills a page.
-const CROWDED_TIMES: u64 = 24;
-/// Number of operations of that repetition.
-const CROWDED_OPERATIONS: usize = 40_000;
 
 /// Heap sizes for which initialisation is counted, in bytes.
 const INITIALISED: [usize; 2] = [64 << 10, 1 << 30];
@@ -57,16 +54,13 @@ struct Drawn {
 enum Loads {
     Incremental,
     RateMonotonic,
-    /// The same with [`CROWDED_TIMES`] times as many objects.
-    Crowded,
 }
 
 impl Loads {
     fn make(self, seed: u64) -> Load {
         match self {
             Loads::Incremental => incremental(),
-            Loads::RateMonotonic => rate_monotonic(seed, 1, OPERATIONS),
-            Loads::Crowded => rate_monotonic(seed, CROWDED_TIMES, CROWDED_OPERATIONS),
+            Loads::RateMonotonic => rate_monotonic(seed),
         }
     }
 }
@@ -75,9 +69,9 @@ const fn drawn(figure: &'static str, what: &'static str, ours: &'static [Variant
     Drawn { figure, what, ours, load, frees }
 }
 
-/// Figures 6 and 7. A star marks the repetition with more objects.
-const PANELS: [Drawn; 9] = {
-    use Loads::{Crowded, Incremental, RateMonotonic};
+/// Figures 6 and 7.
+const PANELS: [Drawn; 6] = {
+    use Loads::{Incremental, RateMonotonic};
     let (full, wide, tuned) = (variants::FULL, variants::WIDE, variants::RATE_MONOTONIC);
     [
         drawn("6a", "incremental: allocate again what was freed", full, Incremental, false),
@@ -86,9 +80,6 @@ const PANELS: [Drawn; 9] = {
         drawn("7a", "rate-monotonic: allocate", full, RateMonotonic, false),
         drawn("7b", "rate-monotonic: free, full compaction", full, RateMonotonic, true),
         drawn("7c", "rate-monotonic: free, partial compaction", tuned, RateMonotonic, true),
-        drawn("7a*", "rate-monotonic: allocate", full, Crowded, false),
-        drawn("7b*", "rate-monotonic: free, full compaction", full, Crowded, true),
-        drawn("7c*", "rate-monotonic: free, partial compaction", tuned, Crowded, true),
     ]
 };
 
@@ -98,6 +89,7 @@ struct Facts {
     dereference: Vec<Dereference>,
     initialisation: Vec<Initialisation>,
     overhead: Vec<Overhead>,
+    page_losses: Result<bool, String>,
 }
 
 /// Every experiment.
@@ -143,7 +135,7 @@ impl Experiments<'_> {
     pub(super) fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<CompactFit> {
         let others: [Kept; OTHERS.len()] = kept.split_off(PANELS.len()).try_into().expect("a result for each task");
         let [frames, fragmentation, promises, facts] = others.map(|kept| kept.result);
-        let Facts { dereference, initialisation, overhead } = serde_json::from_value(facts)?;
+        let Facts { dereference, initialisation, overhead, page_losses } = serde_json::from_value(facts)?;
         let mut found = CompactFit {
             heap_bytes: HEAP_BYTES as u64,
             panels: campaign::results(kept)?,
@@ -151,6 +143,7 @@ impl Experiments<'_> {
             dereference,
             initialisation,
             overhead,
+            page_losses,
             frames: serde_json::from_value(frames)?,
             promises: serde_json::from_value(promises)?,
             claims: Vec::new(),
@@ -173,25 +166,30 @@ impl Experiments<'_> {
         let load = panel.load.make(self.seed);
         let peers = PEERS.map(|(published_as, name)| (published_as, one(name).expect("a peer of the paper")));
         let all = peers.into_iter().chain(panel.ours.iter().map(|(name, subject)| (*name, subject)));
-        let series = all.map(|(published_as, subject)| Series {
-            published_as: published_as.into(),
-            subject: subject.name.into(),
-            published: published(published_as),
-            ours: counts(self.process, subject, &load, panel.frees),
+        let series = all.map(|(published_as, subject)| {
+            // The paper's memory is full at 7 MB: here, each allocator has the smallest heap that serves the load.
+            let heap_bytes = match panel.load {
+                Loads::Incremental => just_full(subject, &load, HEAP_BYTES),
+                Loads::RateMonotonic => Ok(HEAP_BYTES),
+            };
+            Series {
+                published_as: published_as.into(),
+                subject: subject.name.into(),
+                published: published(published_as),
+                heap_bytes: heap_bytes.as_ref().map_or(0, |bytes| *bytes as u64),
+                ours: heap_bytes.and_then(|bytes| counts(self.process, subject, &load, panel.frees, bytes)),
+            }
         });
-        let crowded = if matches!(panel.load, Loads::Crowded) {
-            format!(", {CROWDED_TIMES} times as many objects")
-        } else {
-            String::new()
-        };
-        Panel { figure: panel.figure.into(), what: format!("{}{crowded}", panel.what), series: series.collect() }
+        Panel { figure: panel.figure.into(), what: panel.what.into(), series: series.collect() }
     }
 
     fn frames(&self) -> Vec<Frame> {
         let load = incremental();
         let frame = |(frame_bytes, subject): &(Option<u64>, Subject)| Frame {
             frame_bytes: *frame_bytes,
-            ours: counts(self.process, subject, &load, true).map(|counts| counts.mean),
+            ours: just_full(subject, &load, HEAP_BYTES)
+                .and_then(|bytes| counts(self.process, subject, &load, true, bytes))
+                .map(|counts| counts.mean),
         };
         variants::FRAMES.iter().map(frame).collect()
     }
@@ -204,7 +202,12 @@ impl Experiments<'_> {
                 .map(|bytes| Ok((*bytes as u64, initialised(self.process, subject, *bytes)?)))
                 .collect(),
         });
-        Facts { dereference: dereference(self.process), initialisation: initialisation.collect(), overhead: overhead() }
+        Facts {
+            dereference: dereference(self.process),
+            initialisation: initialisation.collect(),
+            overhead: overhead(),
+            page_losses: page_losses(&variants::FULL[0].1),
+        }
     }
 }
 
@@ -314,10 +317,13 @@ fn overhead() -> Vec<Overhead> {
     let page_bytes = (pages.page_kilobytes << 10) as f64;
     let [bytes, share] = [kept.map(|(page, _)| page), kept.map(|(_, share)| 100.0 * share)];
     let percent = bytes.map(|bytes| bytes / page_bytes * 100.0);
+    let lost = variants::FULL.first().and_then(|(_, subject)| of_objects(subject));
     vec![
         row(PAGE, "B", pages.administration_bytes as f64, bytes),
         row("the same of the page", "%", pages.administration_percent, percent),
         row(BACK_REFERENCE, "%", page_blocks.back_reference_percent, share),
+        row(OF_OBJECTS, "%", 12.5, lost.map(|lost| lost[0])),
+        row(OF_LARGE_OBJECTS, "%", 12.5, lost.map(|lost| lost[1])),
     ]
 }
 
@@ -325,6 +331,78 @@ fn overhead() -> Vec<Overhead> {
 pub(super) const PAGE: &str = "metadata of a page of 16 KB";
 /// Overhead per page-block.
 pub(super) const BACK_REFERENCE: &str = "of the smallest page-block not usable by the object";
+
+/// The largest shares of an object that its page-block loses (2.5.1).
+pub(super) const OF_OBJECTS: &str = "lost in a page-block, of the object, at most";
+/// See [`OF_OBJECTS`].
+pub(super) const OF_LARGE_OBJECTS: &str = "the same of objects in a whole page";
+
+/// The largest losses in per cent of an object that is larger than the smallest page-block: in page-blocks, and in whole
+/// pages.
+fn of_objects(subject: &Subject) -> Option<[f64; 2]> {
+    const BYTES: usize = 1 << 20;
+    let page_bytes = subject.view?.contract.page_bytes;
+    let mut region = Region::new(BYTES, false).ok()?;
+    let heap = Heap::new(subject, &mut region, BYTES).ok()?;
+    let granted = heap.entries.granted?;
+    let align = heap.entries.natural_align_bytes;
+    let usable = |size: usize| {
+        // SAFETY: the heap is live, and the block is freed with the size it was requested with.
+        unsafe {
+            let block = (heap.entries.allocate)(heap.context, size, align);
+            let usable = (!block.is_null()).then(|| granted(heap.context, block, size, align));
+            if usable.is_some() {
+                (heap.entries.deallocate)(heap.context, block, size, align);
+            }
+            usable
+        }
+    };
+    let smallest = usable(1)?;
+    let mut most = [0.0_f64; 2];
+    for size in smallest + 1..=subject.reach.request_bytes.min(page_bytes) {
+        let usable = usable(size)?;
+        let is_page = usize::from(usable > page_bytes / 2 + page_bytes / 8);
+        most[is_page] = most[is_page].max(100.0 * (usable - size) as f64 / size as f64);
+    }
+    Some(most)
+}
+
+/// Whether a page with one object has as many page-blocks as its size divided by theirs, in each class (2.5.2, 2.5.3).
+fn page_losses(subject: &Subject) -> Result<bool, String> {
+    const BYTES: usize = 1 << 20;
+    let view = subject.view.ok_or("its blocks cannot be visited")?;
+    let page_bytes = view.contract.page_bytes;
+    let (mut size, mut all) = (1, true);
+    while size <= subject.reach.request_bytes.min(page_bytes) {
+        let mut region = Region::new(BYTES, false).map_err(|error| error.to_string())?;
+        let heap = Heap::new(subject, &mut region, BYTES).map_err(|error| error.to_string())?;
+        let granted = heap.entries.granted.ok_or("it does not report granted sizes")?;
+        let align = heap.entries.natural_align_bytes;
+        let (mut blocks, mut used, mut block_bytes) = (0, 0, 0);
+        // SAFETY: the heap is live; the block is live while its size is read.
+        let usable = unsafe {
+            let block = (heap.entries.allocate)(heap.context, size, align);
+            if block.is_null() {
+                return Err(format!("refused {size} bytes in an empty heap"));
+            }
+            let usable = granted(heap.context, block, size, align);
+            (view.walk)(heap.context, &mut |block| used_block(&block, &mut used, &mut block_bytes));
+            (view.walk)(heap.context, &mut |block| blocks += usize::from(block.size_bytes == block_bytes));
+            usable
+        };
+        all &= used == 1 && blocks == page_bytes / block_bytes;
+        size = usable + 1;
+    }
+    Ok(all)
+}
+
+/// Counts a used block, and notes its size.
+fn used_block(block: &rtalloc::contract::Block, used: &mut usize, block_bytes: &mut usize) {
+    if !block.free {
+        *used += 1;
+        *block_bytes = block.size_bytes;
+    }
+}
 
 /// Bytes of overhead per page, and the share of the smallest page-block that is overhead.
 fn kept(subject: &Subject) -> Option<(f64, f64)> {

@@ -1,38 +1,63 @@
 //! Instruction counts of the operations of a load, and which of them move an object.
 
-use super::HEAP_BYTES;
 use super::loads::Load;
 use crate::papers::compact_fit::result::Counts;
 use crate::probe::Counted;
-use crate::replay::{Block, Observer, Replay};
+use crate::replay::{Block, NoObserver, Observer, Replay};
 use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
 use rtalloc_subjects::{Entries, Heap, Region, Subject};
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-/// Counts the allocations or frees of a load. Code reachable only through computed jumps is found by retrying.
-pub(super) fn counts(process: &Process, subject: &Subject, load: &Load, frees: bool) -> Result<Counts, String> {
+/// Counts the allocations or frees of a load in a heap. Code reachable only through computed jumps is found by
+/// retrying.
+pub(super) fn counts(
+    process: &Process,
+    subject: &Subject,
+    load: &Load,
+    frees: bool,
+    heap_bytes: usize,
+) -> Result<Counts, String> {
     const ROUNDS: usize = 24;
     let mut further = Vec::new();
     for _ in 0..ROUNDS {
         let counted = Counted::new(process, subject, &further, Record::Count).map_err(|error| error.to_string())?;
-        let mut region = Region::new(HEAP_BYTES, false).map_err(|error| error.to_string())?;
-        let mut heap = Heap::new(subject, &mut region, HEAP_BYTES).map_err(|error| error.to_string())?;
+        let mut region = Region::new(heap_bytes, false).map_err(|error| error.to_string())?;
+        let mut heap = Heap::new(subject, &mut region, heap_bytes).map_err(|error| error.to_string())?;
         heap.entries = counted.entries();
         let mut watch = Watch { entries: subject.entries, context: heap.context, load, frees, ..Watch::of(subject) };
         let mut replay = Replay::new();
         replay.run::<false, _>(&heap, &load.events, &mut watch).map_err(|fault| fault.to_string())?;
         let missed = counted.counter().misses();
-        if replay.refused() > 0 {
-            return Err(format!("refused {} requests", replay.refused()));
-        }
         if missed.is_empty() {
-            return Ok(watch.counts());
+            return Ok(Counts { refused: replay.refused(), ..watch.counts() });
         }
         further.extend(missed);
     }
     Err("not all code that its computed jumps lead to was found".into())
+}
+
+/// The smallest heap, in whole KiB, that serves the operations of a load before the measured ones: just full then.
+pub(super) fn just_full(subject: &Subject, load: &Load, most_bytes: usize) -> Result<usize, String> {
+    const STEP_BYTES: usize = 1024;
+    let mut region = Region::new(most_bytes, false).map_err(|error| error.to_string())?;
+    let mut serves = |steps: usize| -> Result<bool, String> {
+        let Ok(heap) = Heap::new(subject, &mut region, steps * STEP_BYTES) else { return Ok(false) };
+        let mut replay = Replay::new();
+        let events = &load.events[..load.from as usize];
+        replay.run::<false, _>(&heap, events, &mut NoObserver).map_err(|fault| fault.to_string())?;
+        Ok(replay.refused() == 0)
+    };
+    let (mut too_few, mut enough) = (0, most_bytes / STEP_BYTES);
+    if !serves(enough)? {
+        return Err(format!("{most_bytes} bytes do not serve the load"));
+    }
+    while enough - too_few > 1 {
+        let steps = usize::midpoint(too_few, enough);
+        if serves(steps)? { enough = steps } else { too_few = steps }
+    }
+    Ok(enough * STEP_BYTES)
 }
 
 /// Records the count of every measured operation, and whether it moved an object.
@@ -97,6 +122,7 @@ impl Watch<'_> {
             explained,
             moves: (moves && self.frees).then_some(self.moves),
             last_move: self.last_move.filter(|_| self.frees),
+            refused: 0,
             operations: self.operations,
         }
     }
