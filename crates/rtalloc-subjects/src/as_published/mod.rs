@@ -14,17 +14,18 @@ pub use paged::{PublishedReaps, PublishedRegis1, PublishedRegis2};
 use crate::ablations::SimpleSegregated8;
 use crate::adapter::{Ours, Target, ours, subject};
 use crate::{About, Origin, Subject, WorstCases};
-use rtalloc::Tlsf;
 use rtalloc::mechanism::boundary_tag::TagHeap;
 use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::validation::Basic;
 use rtalloc::mechanism::word::{Offset32, Offset32By8};
+use rtalloc::{QuickFit, Tlsf};
 
 /// All of them.
 pub static AS_PUBLISHED: &[Subject] = &[
     ours::<HalfFitOneListHigh>("half-fit-one-list-high", GOOD_FIT),
     ours::<Tlsf<'static, 4>>("tlsf-j4", GOOD_FIT),
+    ours::<QuickFit<'static, 4096, 8>>("quick-fit-8", About { worst_cases: WorstCases::QuickFit, ..About::NOTHING }),
     as_published::<Headed<Ours<TlsfBy8>, 4>>("tlsf-8-8", "segregated", GOOD_FIT),
     as_published::<Headed<Ours<SimpleSegregated8>, 4>>("sss-published", "segregated", CARVING),
     as_published::<PublishedRegis1>("regis1-published", "regional", PAGES),

@@ -9,7 +9,7 @@ pub const ALLOCATORS: [(&str, &str); 7] = [
     ("best-fit", "best-fit"),
     ("btree-best-fit", "tree-best-fit"),
     ("fast-fit", "fast-fit"),
-    ("quick-fit", "quick-fit"),
+    ("quick-fit", "quick-fit-8"),
     ("buddy-bin", "binary-buddy"),
     ("buddy-fibo", "fibonacci-buddy"),
 ];

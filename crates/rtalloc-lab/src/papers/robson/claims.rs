@@ -4,6 +4,7 @@
 //! bound allow [`ENDS`] such units; lower bounds are compared exactly.
 
 use super::measure::theory::{comb, lower_bound, refuted_of_half_fit, teeth};
+use crate::papers::claims::Verdict::{Confirmed, Refuted};
 use crate::papers::robson::result::{Adversary, Claim, Need, Robson, Row};
 
 /// Unavailable units at the ends of a heap.
@@ -86,6 +87,7 @@ fn lower_bounds(found: &Robson) -> Vec<Claim> {
             verdict(all.iter().map(|(_, need)| units(need) >= bound(need)), are_whole),
             figures,
         )
+        .because(Confirmed, "Robson proved it for every allocator that moves nothing (1971)")
     };
     families.into_iter().map(claim).collect()
 }
@@ -111,6 +113,7 @@ fn exactly(found: &Robson) -> Option<Claim> {
                 .then(|| known.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
             format!("the bound {}; {}", law.join(", "), figures.collect::<Vec<_>>().join("; ")),
         )
+        .because(Confirmed, "none of them rounds these sizes, and each fills the gaps that the program leaves first")
     })
 }
 
@@ -155,7 +158,7 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
             ),
             verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
             if formatted.is_empty() { "-".into() } else { format!("closest: {}", formatted.join("; ")) },
-        )
+        ).because(Confirmed, "a theorem on the allocator as implemented (docs/guarantees)")
     };
     formulas.into_iter().map(claim).collect()
 }
@@ -178,7 +181,7 @@ fn buddies(found: &Robson) -> Option<Claim> {
             || "-".into(),
             |need| format!("closest: {:.2} of {:.2} M with n = {}", need.ratio(), need.ratio() / share(need), need.n),
         ),
-    ))
+    ).because(Confirmed, "without rounding, a buddy loses what is free between blocks alone"))
 }
 
 /// The results of the combs.
@@ -214,14 +217,20 @@ fn combs(found: &Robson) -> [Claim; 3] {
                     least (M - 5n)(n - 2), with n = 16 and 32",
             best,
             best_figures,
+        )
+        .because(
+            Confirmed,
+            "each request is served from a gap that fits it closely, and the rest serves nothing larger",
         ),
-        Claim::new("an adversary makes next-fit need n(M - n) units, with n = 16 and 64", next, next_figures),
+        Claim::new("an adversary makes next-fit need n(M - n) units, with n = 16 and 64", next, next_figures)
+            .because(Confirmed, "its search goes on behind the gaps"),
         Claim::new(
             "an adversary makes half-fit need n(M - 2n) units, with n = 16 and 64: 2M(1 + \u{2308}log2 \
                     n\u{2309}), which o1heap's documentation states, does not suffice",
             half,
             half_figures,
-        ),
+        )
+        .because(Confirmed, "a gap of n units or less serves no request of the same power of two"),
     ]
 }
 
@@ -250,6 +259,7 @@ fn ranking(found: &Robson) -> Option<Claim> {
                 formatted(half)
             ),
         )
+        .because(Confirmed, "what fits tightly leaves gaps that only the same size fills")
     })
 }
 
@@ -276,6 +286,11 @@ fn moving(found: &Robson) -> Option<Claim> {
                 grows more slowly with n than the lower bound of all others, although each class in use has a page",
             all.as_ref().map(|all| all.iter().all(|(grows, law, ..)| grows < law)),
             figures.collect::<Vec<_>>().join("; "),
+        ).because(
+            Refuted,
+            "it has no fragmentation between pages, but a page for each class in use: with M as small as here, pages of all \
+             classes grow faster with n than the bound",
         )
+        .because(Confirmed, "objects move into the gaps")
     })
 }

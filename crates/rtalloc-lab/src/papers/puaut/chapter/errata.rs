@@ -56,6 +56,9 @@ pub(super) fn errata() -> Vec<String> {
             over_mean("buddy-bin", Load::Decoder),
             over_mean("buddy-fibo", Load::Decoder)
         ),
+        "All performance features of the Pentium were disabled (section 3.4), caches included, and the conclusion leaves their \
+         effect to further work. Instructions have no caches either; what caches add is in the ticks of `rtalloc run`."
+            .into(),
         "The conclusion counts indexed fits among those that perform poorly in the worst case, and buddies and \
          quick-fit as the most predictable; section 4.1 finds buddies and fast-fit realistic to budget by their worst \
          case. Table 2 has quick-fit's worst malloc above fast-fit's."

@@ -7,6 +7,7 @@
 //! stopped, the memory was available. In case II every thread has one block at a time, so every refusal is spurious. In
 //! case IV this cannot be determined.
 
+use super::TREE;
 use super::threads::Crew;
 use crate::papers::wait_free::result::{Case, Figures, Interval};
 use crate::probe::Counts;
@@ -19,6 +20,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Block size of cases I and II, in bytes: 15 of the paper's nodes of 64 B, minus the header.
 pub(super) const SIZE: usize = 948;
+/// Bytes by which a request of an allocator is larger, for the header that the paper's has: our tree buddy keeps its
+/// counters and tags beside the heap.
+fn header_bytes(subject: &SharedSubject) -> usize {
+    const PUBLISHED: usize = 12;
+    if subject.name == TREE { PUBLISHED } else { 0 }
+}
+
 /// The first size of cases III and IV, and the growth factor.
 const FIRST_SIZE: f64 = 10.0;
 const GROWTH: f64 = 1.25;
@@ -166,10 +174,10 @@ impl Log<'_> {
         }
     }
 
-    fn pairs<M: Meter>(&mut self, common: &Common, pairs: u64) {
+    fn pairs<M: Meter>(&mut self, common: &Common, pairs: u64, size: usize) {
         for _ in 0..pairs {
             let begun = M::begin();
-            let block = self.user.allocate(SIZE, 1);
+            let block = self.user.allocate(size, 1);
             if block.is_null() {
                 if common.is_over() {
                     self.unfinished = true;
@@ -178,7 +186,7 @@ impl Log<'_> {
                 continue;
             }
             // SAFETY: the block is live, and not used again.
-            unsafe { self.user.deallocate(block, SIZE, 1) };
+            unsafe { self.user.deallocate(block, size, 1) };
             let taken = M::end(begun);
             self.samples.push(taken);
             if common.is_over() {
@@ -250,7 +258,8 @@ pub(super) fn perform<M: Meter>(
 ) -> Result<Found, String> {
     let region_bytes = super::region_bytes(subject, plan.heap_bytes);
     let mut region = Region::new(region_bytes, !subject.own_pages).map_err(|error| error.to_string())?;
-    let sizes = sizes(plan.heap_bytes);
+    let more = header_bytes(subject);
+    let sizes: Vec<usize> = sizes(plan.heap_bytes).into_iter().map(|size| size + more).collect();
     let end_ticks = ticks() + plan.limit_ticks;
     let mut found = Found {
         samples: Counts::default(),
@@ -285,8 +294,8 @@ pub(super) fn perform<M: Meter>(
             let mut log = Log { user, samples, blocks, refused: None, unfinished: false };
             barrier.wait();
             match case {
-                Case::I => log.keep::<M>(&common, std::iter::repeat(SIZE)),
-                Case::II => log.pairs::<M>(&common, plan.pairs),
+                Case::I => log.keep::<M>(&common, std::iter::repeat(SIZE + more)),
+                Case::II => log.pairs::<M>(&common, plan.pairs, SIZE + more),
                 Case::III => log.keep::<M>(&common, sizes.iter().copied()),
                 Case::IV => log.grow_and_free::<M>(&common, number, &sizes),
             }
@@ -345,7 +354,7 @@ fn conclude(
             }
         }
     }
-    let requested: usize = blocks.iter().map(|(_, size)| size).sum();
+    let requested: usize = blocks.iter().map(|(_, size)| size - header_bytes(subject)).sum();
     if matches!(case, Case::I | Case::III) && !subject.own_pages && !logs.iter().any(|log| log.unfinished) {
         found.utilisations.push(requested as f64 / plan.heap_bytes as f64);
     }

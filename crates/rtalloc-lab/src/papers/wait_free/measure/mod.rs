@@ -14,6 +14,7 @@
 mod cases;
 mod concurrent;
 mod counted;
+pub(super) mod rejections;
 #[cfg(test)]
 mod tests;
 mod threads;
