@@ -65,6 +65,12 @@ impl Scale {
         )
     }
 
+    /// What a title says of the scale.
+    #[must_use]
+    pub fn in_title(self) -> &'static str {
+        self.pick(" (quick run)", "", "")
+    }
+
     /// The value for this scale.
     pub fn pick<T>(self, quick: T, usual: T, full: T) -> T {
         match self {
@@ -133,6 +139,13 @@ impl Reproduced {
         chapter: impl FnOnce(&T) -> Result<Chapter, PlotError>,
     ) -> Result<Self, PlotError> {
         Ok(Self { schema, chapter: chapter(&found)?, json: Box::new(move || serde_json::to_string(&found)) })
+    }
+
+    /// With the scale in the title, if the run was a quick one.
+    #[must_use]
+    pub fn at(mut self, scale: Scale) -> Self {
+        self.chapter.title.push_str(scale.in_title());
+        self
     }
 }
 

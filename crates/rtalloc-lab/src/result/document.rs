@@ -62,19 +62,19 @@ schemas! {
     /// `rtalloc export --json`.
     EXPORT = ("rtalloc-export", 2);
     /// `rtalloc reproduce tlsf`.
-    TLSF = ("rtalloc-reproduce-tlsf", 3);
+    TLSF = ("rtalloc-reproduce-tlsf", 4);
     /// `rtalloc reproduce puaut`.
-    PUAUT = ("rtalloc-reproduce-puaut", 2);
+    PUAUT = ("rtalloc-reproduce-puaut", 3);
     /// `rtalloc reproduce wait-free`.
-    WAIT_FREE = ("rtalloc-reproduce-wait-free", 2);
+    WAIT_FREE = ("rtalloc-reproduce-wait-free", 3);
     /// `rtalloc reproduce thesis`.
-    THESIS = ("rtalloc-reproduce-thesis", 3);
+    THESIS = ("rtalloc-reproduce-thesis", 4);
     /// `rtalloc reproduce compact-fit`.
-    COMPACT_FIT = ("rtalloc-reproduce-compact-fit", 2);
+    COMPACT_FIT = ("rtalloc-reproduce-compact-fit", 3);
     /// `rtalloc reproduce robson`.
-    ROBSON = ("rtalloc-reproduce-robson", 2);
+    ROBSON = ("rtalloc-reproduce-robson", 3);
     /// `rtalloc reproduce all`.
-    ALL_PAPERS = ("rtalloc-reproduce-all", 3);
+    ALL_PAPERS = ("rtalloc-reproduce-all", 4);
 }
 
 /// A document: its schema, followed by its content.

@@ -89,8 +89,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let reproduced = papers.iter().map(|paper| paper.reproduce(&store)).collect::<anyhow::Result<Vec<_>>>()?;
     let (chapters, found): (Vec<_>, Vec<_>) = reproduced.into_iter().map(|of| (of.chapter, of.json)).unzip();
     if let Some(report) = report {
-        let papers =
-            Papers { performed: scale.words(), overview: &overview, chapters: &chapters, environments: &environments };
+        let papers = Papers { scale, overview: &overview, chapters: &chapters, environments: &environments };
         report.write(&page::html(&papers)?)?;
     }
     if let Some(json) = json {

@@ -1,6 +1,7 @@
 //! `rtalloc reproduce compact-fit`
 
 use super::{Keeping, Outputs};
+use crate::papers::Scale;
 use crate::papers::compact_fit::measure::{Experiments, SEED};
 use pathbound::image::Process;
 use std::process::ExitCode;
@@ -42,5 +43,9 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let process = Process::shared()?;
-    outputs.show(&Experiments { process: &process, seed: arguments.seed }, &arguments.keeping)
+    outputs.show(
+        &Experiments { process: &process, seed: arguments.seed },
+        Scale::of(arguments.quick, arguments.full),
+        &arguments.keeping,
+    )
 }

@@ -14,7 +14,7 @@ use crate::campaign::shard::Shard;
 use crate::campaign::store::Store;
 use crate::campaign::{self, Tasks, kept};
 use crate::papers::chapter::Chapter;
-use crate::papers::{Paper, Reproduced, page};
+use crate::papers::{Paper, Reproduced, Scale, page};
 use crate::present;
 use crate::present::table::Look;
 use crate::probe::cycles::Clock;
@@ -164,9 +164,9 @@ impl Outputs {
 
 impl Opened<'_> {
     /// Performs a paper's experiments and prints their results.
-    fn show<'a>(self, paper: &dyn Paper<'a>, keeping: &Keeping) -> anyhow::Result<ExitCode> {
+    fn show<'a>(self, paper: &dyn Paper<'a>, scale: Scale, keeping: &Keeping) -> anyhow::Result<ExitCode> {
         let store = performed(paper, keeping)?;
-        let reproduced = paper.reproduce(&store)?;
+        let reproduced = paper.reproduce(&store)?.at(scale);
         let environments = environments(&[paper], &store)?;
         if !self.write(&reproduced, &environments)? {
             print_chapter(&reproduced.chapter)?;

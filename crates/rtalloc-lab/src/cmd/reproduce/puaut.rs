@@ -44,5 +44,5 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
     let scale = Scale::of(arguments.quick, arguments.full);
-    outputs.show(&Experiments::new(&analysis, arguments.seed, scale)?, &arguments.keeping)
+    outputs.show(&Experiments::new(&analysis, arguments.seed, scale)?, scale, &arguments.keeping)
 }

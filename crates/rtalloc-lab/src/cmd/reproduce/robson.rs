@@ -73,5 +73,9 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         sizes: arguments.n.map_or(defaults.sizes, |n| sizes(n as usize)),
         subjects: defaults.subjects,
     };
-    arguments.outputs.open(&arguments.keeping)?.show(&settings, &arguments.keeping)
+    arguments.outputs.open(&arguments.keeping)?.show(
+        &settings,
+        Scale::of(arguments.quick, arguments.full),
+        &arguments.keeping,
+    )
 }

@@ -71,5 +71,9 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     .with_seed(arguments.seed);
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
-    outputs.show(&Experiments::new(&analysis, settings)?, &arguments.keeping)
+    outputs.show(
+        &Experiments::new(&analysis, settings)?,
+        Scale::of(arguments.quick, arguments.full),
+        &arguments.keeping,
+    )
 }

@@ -105,7 +105,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let found = settings.conclude(kept(&settings, &store)?)?;
     let environments = environments(&[&settings], &store)?;
     let rows = csv.is_some().then(|| chapter::csv(&found));
-    let reproduced = Reproduced::new(Schema::WAIT_FREE, found, chapter::chapter)?;
+    let scale = Scale::of(arguments.quick, arguments.full);
+    let reproduced = Reproduced::new(Schema::WAIT_FREE, found, chapter::chapter)?.at(scale);
     let mut replaced = outputs.write(&reproduced, &environments)?;
     if let (Some(csv), Some(rows)) = (csv, rows) {
         replaced |= csv.write(&rows)?;

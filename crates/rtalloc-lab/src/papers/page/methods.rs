@@ -18,7 +18,7 @@ pub(super) fn methods(papers: &Papers<'_>) -> Markup {
     html! {
         section id="methods" {
             h2 { "Methods" }
-            p { "Performed: " (papers.performed) "." }
+            p { "Performed: " (papers.scale.words()) "." }
             p {
                 "Every experiment is a set of tasks: one allocator in one load with one seed. Each task runs in its \
                  own process, and timed tasks run one after another. Loads come from a seeded generator in integer \

@@ -1,11 +1,13 @@
 //! All papers on one page: the recommendation, the verdicts, a chapter for each paper, the papers' errata, and the
 //! methods.
 
+mod gist;
 mod guide;
 mod methods;
 mod numbering;
 
 use crate::number;
+use crate::papers::Scale;
 use crate::papers::chapter::{Chapter, Figure, Section};
 use crate::papers::claims::{VERDICTS_MEAN, Verdict};
 use crate::papers::overview::result::{Need, Overview};
@@ -21,8 +23,8 @@ use numbering::Numbering;
 
 /// The inputs of a page.
 pub struct Papers<'a> {
-    /// The scale of the experiments, as text.
-    pub performed: &'a str,
+    /// The scale of the experiments.
+    pub scale: Scale,
     /// The overview of all allocators.
     pub overview: &'a Overview,
     /// The papers.
@@ -43,6 +45,7 @@ pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
     // Figures first: tables use the colours of allocators that occur in a figure.
     let drawn: Vec<Drawn> = papers.chapters.iter().map(|chapter| all_entered(chapter, &mut numbering)).collect();
     let body = html! {
+        (gist::gist(papers.chapters))
         (answer)
         h3 { "All allocators" }
         (overview_table(papers.overview, &guide, false).html(&|name| numbering.index(name)))
@@ -52,14 +55,16 @@ pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
         (methods::methods(papers))
         (environments(papers.environments))
     };
-    let mut links: Vec<(String, String)> = vec![("verdicts".into(), "verdicts".into())];
+    let mut links: Vec<(String, String)> =
+        [("gist", "what holds"), ("verdicts", "verdicts")].map(|(id, words)| (id.into(), words.into())).into();
     links.extend(papers.chapters.iter().map(|chapter| (chapter.id.into(), short(&chapter.title).into())));
     links.extend(
         [("errata", "errata of the papers"), ("methods", "methods"), ("environment", "environment")]
             .map(|(id, words)| (id.into(), words.into())),
     );
-    let heading = "rtalloc: five papers on dynamic memory for real-time systems, reproduced";
-    Ok(page(&format!("rtalloc: {}", guide.headline), heading, &numbering.styles, &links, &body))
+    let quick = papers.scale.in_title();
+    let heading = format!("rtalloc: five papers on dynamic memory for real-time systems, reproduced{quick}");
+    Ok(page(&format!("rtalloc: {}{quick}", guide.headline), &heading, &numbering.styles, &links, &body))
 }
 
 /// A page of one paper; `of` as in [`Papers`].
@@ -333,7 +338,7 @@ mod tests {
         let here = Environment::here(Clock::calibrate());
         let environments = [here.clone(), Environment { cpu: "another processor".into(), ..here }];
         let chapters = ["one", "two"].map(chapter);
-        html(&Papers { performed: "all", overview: &overview, chapters: &chapters, environments: &environments })
+        html(&Papers { scale: Scale::Quick, overview: &overview, chapters: &chapters, environments: &environments })
             .expect("drawn")
     }
 
