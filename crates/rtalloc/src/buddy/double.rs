@@ -44,9 +44,9 @@
 //! <!-- figures: double-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `double-buddy` | 616, 1,166, 1,058 | 0 B | 32 B | 4,000 B, 61,856 B | 932.5 %, 1251.4 % |
+//! | `double-buddy` | 616, 1,166, 1,058 | 0 B | 32 B | 4,000 B, 61,856 B | 727.3 %, 1251.4 % |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use super::binary::{UNIT_BYTES, aligned_log2};

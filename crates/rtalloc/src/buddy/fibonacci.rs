@@ -54,9 +54,9 @@
 //! <!-- figures: fibonacci-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `fibonacci-buddy` | 652, 935, 1,800 | 4 B | 16 B | 140 B, 156 B | 997.0 %, 1335.8 % |
+//! | `fibonacci-buddy` | 652, 935, 1,800 | 4 B | 16 B | 140 B, 156 B | 779.0 %, 1335.8 % |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;

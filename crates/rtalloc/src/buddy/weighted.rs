@@ -41,9 +41,9 @@
 //! <!-- figures: weighted-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `weighted-buddy` | 731, 744, 2,876 | 4 B | 16 B | 156 B, 188 B | 174.3 %, 79.4 % |
+//! | `weighted-buddy` | 731, 744, 2,876 | 4 B | 16 B | 156 B, 188 B | 119.8 %, 79.4 % |
 //!
-//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use super::binary::aligned_log2;

@@ -45,9 +45,9 @@
 //! <!-- figures: kingsley -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `kingsley` | 46, 59, 29 | 4 B | 16 B | 4,092 B, 4,092 B | 77.3 %, 50.2 % |
+//! | `kingsley` | 46, 59, 29 | 4 B | 16 B | 4,092 B, 4,092 B | 66.6 %, 50.2 % |
 //!
-//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

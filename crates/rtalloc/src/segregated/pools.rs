@@ -34,9 +34,9 @@
 //! <!-- figures: pools -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `pools` | 47, 55, 29 | 4 B | 16 B | 156 B, 172 B | 77.1 %, 48.9 % |
+//! | `pools` | 47, 55, 29 | 4 B | 16 B | 156 B, 172 B | 66.5 %, 48.9 % |
 //!
-//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

@@ -56,11 +56,11 @@
 //! <!-- figures: tlsf tlsf-exact tlsf-full-validation -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `tlsf` | 89, 183, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
-//! | `tlsf-exact` | 84, 172, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 25.7 % |
-//! | `tlsf-full-validation` | 109, 206, 108 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
+//! | `tlsf` | 89, 183, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 21.7 % |
+//! | `tlsf-exact` | 84, 172, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 7.2 %, 25.7 % |
+//! | `tlsf-full-validation` | 109, 206, 108 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 21.7 % |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

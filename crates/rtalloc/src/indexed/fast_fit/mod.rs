@@ -64,10 +64,10 @@
 //! <!-- figures: fast-fit fast-fit-leftmost -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `fast-fit` | 69 + 42 per free block, 164 + 78 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 10.0 %, 22.2 % |
-//! | `fast-fit-leftmost` | 56 + 26 per free block, 151 + 62 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 13.2 %, 22.0 % |
+//! | `fast-fit` | 69 + 42 per free block, 164 + 78 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 8.3 %, 22.2 % |
+//! | `fast-fit-leftmost` | 56 + 26 per free block, 151 + 62 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 11.4 %, 22.0 % |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 #[cfg(test)]

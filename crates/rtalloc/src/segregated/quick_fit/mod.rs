@@ -48,9 +48,9 @@
 //! <!-- figures: quick-fit -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `quick-fit` | 3455 + 12 per page, -, 113 | 0 B | 16 B | 4,096 B, 16,384 B | 980.1 %, 695.0 % |
+//! | `quick-fit` | 3455 + 12 per page, -, 113 | 0 B | 16 B | 4,096 B, 16,384 B | 765.3 %, 695.0 % |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod verify;
