@@ -337,31 +337,50 @@ pub(super) const OF_OBJECTS: &str = "lost in a page-block, of the object, at mos
 /// See [`OF_OBJECTS`].
 pub(super) const OF_LARGE_OBJECTS: &str = "the same of objects in a whole page";
 
-/// The largest losses in per cent of an object that is larger than the smallest page-block: in page-blocks, and in whole
-/// pages.
-fn of_objects(subject: &Subject) -> Option<[f64; 2]> {
+/// The page-blocks of a heap with one object of a size: bytes of its page-block, those that the object can use, and the
+/// number of page-blocks of that size.
+fn with_one_object(subject: &Subject, size: usize) -> Result<[usize; 3], String> {
     const BYTES: usize = 1 << 20;
-    let page_bytes = subject.view?.contract.page_bytes;
-    let mut region = Region::new(BYTES, false).ok()?;
-    let heap = Heap::new(subject, &mut region, BYTES).ok()?;
-    let granted = heap.entries.granted?;
-    let align = heap.entries.natural_align_bytes;
-    let usable = |size: usize| {
-        // SAFETY: the heap is live, and the block is freed with the size it was requested with.
-        unsafe {
-            let block = (heap.entries.allocate)(heap.context, size, align);
-            let usable = (!block.is_null()).then(|| granted(heap.context, block, size, align));
-            if usable.is_some() {
-                (heap.entries.deallocate)(heap.context, block, size, align);
-            }
-            usable
+    let view = subject.view.ok_or("its blocks cannot be visited")?;
+    let mut region = Region::new(BYTES, false).map_err(|error| error.to_string())?;
+    let heap = Heap::new(subject, &mut region, BYTES).map_err(|error| error.to_string())?;
+    let (mut own, mut used, mut blocks) = ([0; 2], 0, 0);
+    // SAFETY: the heap is live, and the size is that of a valid `Layout`.
+    unsafe {
+        if (heap.entries.allocate)(heap.context, size, heap.entries.natural_align_bytes).is_null() {
+            return Err(format!("refused {size} bytes in an empty heap"));
         }
-    };
-    let smallest = usable(1)?;
+        (view.walk)(heap.context, &mut |block| {
+            if !block.free {
+                used += 1;
+                own = [block.size_bytes, block.usable_bytes];
+            }
+        });
+        (view.walk)(heap.context, &mut |block| blocks += usize::from(block.size_bytes == own[0]));
+    }
+    if used == 1 { Ok([own[0], own[1], blocks]) } else { Err(format!("{used} used blocks for one object")) }
+}
+
+/// The smallest object of each class, after that of the smallest class, and what [`with_one_object`] finds for it.
+fn of_classes(subject: &Subject) -> Result<Vec<(usize, [usize; 3])>, String> {
+    let page_bytes = subject.view.ok_or("its blocks cannot be visited")?.contract.page_bytes;
+    let most = subject.reach.request_bytes.min(page_bytes);
+    let mut classes = Vec::new();
+    let mut size = 1;
+    while size <= most {
+        let found = with_one_object(subject, size)?;
+        classes.push((size, found));
+        size = found[1] + 1;
+    }
+    Ok(classes)
+}
+
+/// The largest losses in per cent of an object that is larger than the smallest page-block: in page-blocks, and in whole
+/// pages. The smallest object of a class loses most.
+fn of_objects(subject: &Subject) -> Option<[f64; 2]> {
     let mut most = [0.0_f64; 2];
-    for size in smallest + 1..=subject.reach.request_bytes.min(page_bytes) {
-        let usable = usable(size)?;
-        let is_page = usize::from(usable > page_bytes / 2 + page_bytes / 8);
+    for (size, [_, usable, blocks]) in of_classes(subject).ok()?.into_iter().skip(1) {
+        let is_page = usize::from(blocks == 1);
         most[is_page] = most[is_page].max(100.0 * (usable - size) as f64 / size as f64);
     }
     Some(most)
@@ -369,39 +388,8 @@ fn of_objects(subject: &Subject) -> Option<[f64; 2]> {
 
 /// Whether a page with one object has as many page-blocks as its size divided by theirs, in each class (2.5.2, 2.5.3).
 fn page_losses(subject: &Subject) -> Result<bool, String> {
-    const BYTES: usize = 1 << 20;
-    let view = subject.view.ok_or("its blocks cannot be visited")?;
-    let page_bytes = view.contract.page_bytes;
-    let (mut size, mut all) = (1, true);
-    while size <= subject.reach.request_bytes.min(page_bytes) {
-        let mut region = Region::new(BYTES, false).map_err(|error| error.to_string())?;
-        let heap = Heap::new(subject, &mut region, BYTES).map_err(|error| error.to_string())?;
-        let granted = heap.entries.granted.ok_or("it does not report granted sizes")?;
-        let align = heap.entries.natural_align_bytes;
-        let (mut blocks, mut used, mut block_bytes) = (0, 0, 0);
-        // SAFETY: the heap is live; the block is live while its size is read.
-        let usable = unsafe {
-            let block = (heap.entries.allocate)(heap.context, size, align);
-            if block.is_null() {
-                return Err(format!("refused {size} bytes in an empty heap"));
-            }
-            let usable = granted(heap.context, block, size, align);
-            (view.walk)(heap.context, &mut |block| used_block(&block, &mut used, &mut block_bytes));
-            (view.walk)(heap.context, &mut |block| blocks += usize::from(block.size_bytes == block_bytes));
-            usable
-        };
-        all &= used == 1 && blocks == page_bytes / block_bytes;
-        size = usable + 1;
-    }
-    Ok(all)
-}
-
-/// Counts a used block, and notes its size.
-fn used_block(block: &rtalloc::contract::Block, used: &mut usize, block_bytes: &mut usize) {
-    if !block.free {
-        *used += 1;
-        *block_bytes = block.size_bytes;
-    }
+    let page_bytes = subject.view.ok_or("its blocks cannot be visited")?.contract.page_bytes;
+    Ok(of_classes(subject)?.into_iter().all(|(_, [size, _, blocks])| blocks == page_bytes / size))
 }
 
 /// Bytes of overhead per page, and the share of the smallest page-block that is overhead.
