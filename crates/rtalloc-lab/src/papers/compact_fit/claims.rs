@@ -378,10 +378,10 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     );
     claims.push(
         Claim::new(
-            "2.5.2 and 2.5.3: a page with one object of class i has P div S_i page-blocks, loses P mod S_i at its end, and \
-             has P - S_i bytes that only the class can use (for every class)",
+            "2.5.2 and 2.5.3: a page of class i holds P div S_i objects, so it loses P mod S_i at its end, and P - S_i with one \
+             object (every class)",
             found.page_losses.as_ref().ok().copied(),
-            "by a walk of a page of each class",
+            "a page of each class was filled",
         )
         .because(Confirmed, "the formulas are the layout"),
     );

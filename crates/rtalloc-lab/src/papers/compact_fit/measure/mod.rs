@@ -337,38 +337,51 @@ pub(super) const OF_OBJECTS: &str = "lost in a page-block, of the object, at mos
 /// See [`OF_OBJECTS`].
 pub(super) const OF_LARGE_OBJECTS: &str = "the same of objects in a whole page";
 
-/// The page-blocks of a heap with one object of a size: bytes of its page-block, those that the object can use, and the
-/// number of page-blocks of that size.
-fn with_one_object(subject: &Subject, size: usize) -> Result<[usize; 3], String> {
+/// A page of objects of a size: bytes of a page-block, those that an object can use, and the number of objects that the
+/// page holds before the next one takes another page.
+fn page_of(subject: &Subject, size: usize) -> Result<[usize; 3], String> {
     const BYTES: usize = 1 << 20;
     let view = subject.view.ok_or("its blocks cannot be visited")?;
+    let handles = subject.entries.handles.ok_or("its objects do not move")?;
     let mut region = Region::new(BYTES, false).map_err(|error| error.to_string())?;
     let heap = Heap::new(subject, &mut region, BYTES).map_err(|error| error.to_string())?;
-    let (mut own, mut used, mut blocks) = ([0; 2], 0, 0);
-    // SAFETY: the heap is live, and the size is that of a valid `Layout`.
-    unsafe {
-        if (heap.entries.allocate)(heap.context, size, heap.entries.natural_align_bytes).is_null() {
-            return Err(format!("refused {size} bytes in an empty heap"));
-        }
-        (view.walk)(heap.context, &mut |block| {
-            if !block.free {
-                used += 1;
-                own = [block.size_bytes, block.usable_bytes];
+    let (mut own, mut objects, mut first_page) = ([0; 2], 0, None);
+    loop {
+        // SAFETY: the heap is live, the size is that of a valid `Layout`, and the object is live.
+        let address = unsafe {
+            let object = (heap.entries.allocate)(heap.context, size, heap.entries.natural_align_bytes);
+            if object.is_null() {
+                return Err(format!("refused {size} bytes"));
             }
-        });
-        (view.walk)(heap.context, &mut |block| blocks += usize::from(block.size_bytes == own[0]));
+            (handles.dereference)(heap.context, object, 0) as usize
+        };
+        if objects == 0 {
+            // SAFETY: the heap is live.
+            unsafe {
+                (view.walk)(heap.context, &mut |block| {
+                    if !block.free {
+                        own = [block.size_bytes, block.usable_bytes];
+                    }
+                });
+            }
+        }
+        // Pages are as far apart as they are long, from wherever the first one begins.
+        let page = (address - heap.start) / view.contract.page_bytes;
+        if *first_page.get_or_insert(page) != page {
+            return Ok([own[0], own[1], objects]);
+        }
+        objects += 1;
     }
-    if used == 1 { Ok([own[0], own[1], blocks]) } else { Err(format!("{used} used blocks for one object")) }
 }
 
-/// The smallest object of each class, after that of the smallest class, and what [`with_one_object`] finds for it.
+/// The smallest object of each class, and what [`page_of`] finds for it.
 fn of_classes(subject: &Subject) -> Result<Vec<(usize, [usize; 3])>, String> {
     let page_bytes = subject.view.ok_or("its blocks cannot be visited")?.contract.page_bytes;
     let most = subject.reach.request_bytes.min(page_bytes);
     let mut classes = Vec::new();
     let mut size = 1;
     while size <= most {
-        let found = with_one_object(subject, size)?;
+        let found = page_of(subject, size)?;
         classes.push((size, found));
         size = found[1] + 1;
     }
@@ -379,17 +392,17 @@ fn of_classes(subject: &Subject) -> Result<Vec<(usize, [usize; 3])>, String> {
 /// pages. The smallest object of a class loses most.
 fn of_objects(subject: &Subject) -> Option<[f64; 2]> {
     let mut most = [0.0_f64; 2];
-    for (size, [_, usable, blocks]) in of_classes(subject).ok()?.into_iter().skip(1) {
-        let is_page = usize::from(blocks == 1);
+    for (size, [_, usable, objects]) in of_classes(subject).ok()?.into_iter().skip(1) {
+        let is_page = usize::from(objects == 1);
         most[is_page] = most[is_page].max(100.0 * (usable - size) as f64 / size as f64);
     }
     Some(most)
 }
 
-/// Whether a page with one object has as many page-blocks as its size divided by theirs, in each class (2.5.2, 2.5.3).
+/// Whether a page holds as many objects as its size divided by that of a page-block, in each class (2.5.2, 2.5.3).
 fn page_losses(subject: &Subject) -> Result<bool, String> {
     let page_bytes = subject.view.ok_or("its blocks cannot be visited")?.contract.page_bytes;
-    Ok(of_classes(subject)?.into_iter().all(|(_, [size, _, blocks])| blocks == page_bytes / size))
+    Ok(of_classes(subject)?.into_iter().all(|(_, [size, _, objects])| objects == page_bytes / size))
 }
 
 /// Bytes of overhead per page, and the share of the smallest page-block that is overhead.
