@@ -14,7 +14,7 @@ pub enum Verdict {
     Confirmed,
     /// They violate it.
     Refuted,
-    /// They satisfy it, but a parameter of ours was chosen by the same figures.
+    /// They satisfy it, but we fitted a parameter of ours to the same figures.
     Calibrated,
     /// Our experiment differs from the paper's in what the claim is about.
     NotComparable,
@@ -90,7 +90,7 @@ impl Claim {
         self
     }
 
-    /// Replaces *confirmed*, if a parameter of ours was chosen by these figures.
+    /// Replaces *confirmed*, if we fitted a parameter of ours to these figures.
     pub(crate) fn calibrated(self, is_calibrated: bool, reason: &str) -> Self {
         let applies = is_calibrated && self.verdict == Verdict::Confirmed;
         if applies { self.with(Verdict::Calibrated, reason) } else { self }
@@ -98,7 +98,7 @@ impl Claim {
 
     /// Replaces any verdict of figures: our experiment does not measure what the claim is about.
     pub(crate) fn not_comparable(self, differs: bool, reason: &str) -> Self {
-        let applies = differs && self.reason != MISSING;
+        let applies = differs && !self.lacks_figures();
         if applies { self.with(Verdict::NotComparable, reason) } else { self }
     }
 
@@ -112,6 +112,11 @@ impl Claim {
         Self { verdict, reason: reason.into(), ..self }
     }
 
+    /// Whether a figure is missing.
+    pub(crate) fn lacks_figures(&self) -> bool {
+        self.reason == MISSING
+    }
+
     /// The reason as text.
     pub(crate) fn reason(&self) -> &str {
         if self.reason.is_empty() { "unexplained: earlier runs had another verdict" } else { &self.reason }
@@ -120,7 +125,7 @@ impl Claim {
 
 /// The meanings of the verdicts, in the same words as METHODOLOGY.md.
 pub(crate) const VERDICTS_MEAN: &str = "confirmed: our figures satisfy the rule in the claim. refuted: they violate \
-                                        it. calibrated: they satisfy it, but a parameter of ours was chosen by the \
+                                        it. calibrated: they satisfy it, but we fitted a parameter of ours to the \
                                         same figures. not comparable: our machine or program differs in what the \
                                         claim is about. not reproduced: the paper's result or its circumstances were \
                                         not obtained, or a figure is missing.";

@@ -1,12 +1,23 @@
 //! Samples of task sets, seeds or runs, with confidence intervals of 99 %.
 //!
-//! Intervals are those of the normal distribution: of the mean, and of the logarithm of the standard deviation. They
-//! are meant for samples of a hundred, the papers' own repetition; a single run has no interval, and decides nothing.
+//! Means have intervals of Student's distribution; the logarithm of a standard deviation has that of the normal one, which
+//! assumes values that are about normal. They are meant for samples of a hundred, the papers' own repetition; a single
+//! run has no interval, and decides nothing.
 
 use serde::{Deserialize, Serialize};
 
 /// Quantile of the normal distribution for a two-sided interval of 99 %.
-const QUANTILE: f64 = 2.576;
+const NORMAL: f64 = 2.576;
+
+/// The quantile of Student's distribution for a mean of so many values, by its expansion around the normal one (within
+/// 2 % from eight values on).
+fn quantile(count: u64) -> f64 {
+    let freedom = count.saturating_sub(1).max(1) as f64;
+    let z = NORMAL;
+    let second = (z.powi(3) + z) / 4.0;
+    let third = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    z + second / freedom + third / freedom.powi(2)
+}
 
 /// The summary of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,12 +75,12 @@ impl Sample {
     /// Half the width of the mean's interval; infinite for fewer than two values.
     #[must_use]
     pub fn error(&self) -> f64 {
-        if self.count < 2 { f64::INFINITY } else { QUANTILE * self.deviation / (self.count as f64).sqrt() }
+        if self.count < 2 { f64::INFINITY } else { quantile(self.count) * self.deviation / (self.count as f64).sqrt() }
     }
 
     /// Half the width of the interval of the logarithm of the deviation; infinite for fewer than two values.
     fn error_of_deviation(&self) -> f64 {
-        if self.count < 2 { f64::INFINITY } else { QUANTILE / (2.0 * (self.count as f64 - 1.0)).sqrt() }
+        if self.count < 2 { f64::INFINITY } else { NORMAL / (2.0 * (self.count as f64 - 1.0)).sqrt() }
     }
 
     /// Whether the mean is below another sample's; `None` if the interval of the difference includes 0. The samples
@@ -86,10 +97,10 @@ impl Sample {
         ((limit - self.mean).abs() > self.error()).then_some(self.mean < limit)
     }
 
-    /// Whether the means of the two are compatible: the interval of the difference includes 0.
+    /// Whether the means of the two are compatible: the interval of the difference includes 0. A single value is not.
     #[must_use]
     pub fn has_mean_of(&self, other: &Self) -> bool {
-        self.is_below(other).is_none()
+        self.count.min(other.count) > 1 && self.is_below(other).is_none()
     }
 
     /// Whether a single value is compatible with the sample: it lies in the interval of 99 % of another value.
@@ -101,14 +112,18 @@ impl Sample {
     /// Half the width of the interval of another value; infinite for fewer than two values.
     #[must_use]
     pub fn reach(&self) -> f64 {
-        if self.count < 2 { f64::INFINITY } else { QUANTILE * self.deviation * (1.0 + 1.0 / self.count as f64).sqrt() }
+        if self.count < 2 {
+            f64::INFINITY
+        } else {
+            quantile(self.count) * self.deviation * (1.0 + 1.0 / self.count as f64).sqrt()
+        }
     }
 
-    /// Whether the deviations of the two are compatible: the interval of their quotient includes 1.
+    /// Whether the deviations of the two are compatible: the interval of their quotient includes 1. A single value is not.
     #[must_use]
     pub fn has_deviation_of(&self, other: &Self) -> bool {
         let quotient = (self.deviation / other.deviation).ln().abs();
-        quotient <= self.error_of_deviation().hypot(other.error_of_deviation())
+        self.count.min(other.count) > 1 && quotient <= self.error_of_deviation().hypot(other.error_of_deviation())
     }
 
     /// Mean with its interval, and deviation: `9.9 ± 0.4 (dev. 1.5)`.
@@ -158,7 +173,9 @@ mod tests {
         let sample = Sample::of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
         assert_eq!((sample.count, sample.mean, sample.most, sample.least), (8, 5.0, 9.0, 2.0));
         assert!((sample.deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
-        assert!((sample.error() - 2.576 * sample.deviation / 8.0_f64.sqrt()).abs() < 1e-12);
+        // The table of Student's distribution has 3.499 for seven degrees of freedom, and 2.626 for 99.
+        assert!((sample.error() / (3.499 * sample.deviation / 8.0_f64.sqrt()) - 1.0).abs() < 0.02);
+        assert!((quantile(100) - 2.626).abs() < 0.001 && (quantile(20) - 2.861).abs() < 0.01);
         assert_eq!(Sample::of([]), Sample::default());
         assert_eq!(Sample::of([3.0]).words(1), "3.0 (one value)");
     }
@@ -167,7 +184,7 @@ mod tests {
     fn one_value_decides_nothing() {
         let (one, other) = (Sample::of([1.0]), Sample::of([1000.0]));
         assert_eq!((one.is_below(&other), one.is_below_limit(2.0)), (None, None));
-        assert!(one.has_mean_of(&other) && one.has_deviation_of(&Sample::of([1.0, 900.0])));
+        assert!(!one.has_mean_of(&other) && !one.has_deviation_of(&Sample::of([1.0, 900.0])));
     }
 
     /// In a thousand samples of a hundred, intervals of 99 % miss the truth about ten times; with another mean or

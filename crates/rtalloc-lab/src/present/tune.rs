@@ -1,7 +1,7 @@
 //! Compact-fit's parameters derived from a trace: tables, and a figure.
 
 use super::palette;
-use super::plot::curves::{Panel, Spacing, curves};
+use super::plot::curves::{Panel, Spacing, Stroke, curves};
 use super::plot::{PlotError, Selection, standalone};
 use super::summary::{Standing, named};
 use super::table::Look;
@@ -172,7 +172,8 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
             .enumerate()
             .map(|(index, class)| (index, class.free_run.iter().map(|(at, run)| (*at as f64, *run as f64)).collect()))
             .collect(),
-        marked: false,
+        stroke: Stroke::Lines,
+        published: Vec::new(),
     };
     #[allow(clippy::cast_precision_loss)] // drawn
     let points = |wanted: &dyn Fn(&Choice) -> bool| -> Vec<(f64, f64)> {
@@ -189,7 +190,8 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
             (longest.len(), points(&|choice| choice.on_front)),
             (longest.len() + 1, points(&|choice| choice.name.ends_with("each"))),
         ],
-        marked: true,
+        stroke: Stroke::Marked,
+        published: Vec::new(),
     };
     let description = "Runs of frees by size class, and memory against compaction";
     let standings: Vec<Standing> = names.iter().map(|(label, name)| named(label, name)).collect();

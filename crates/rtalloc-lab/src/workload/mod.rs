@@ -64,7 +64,7 @@ pub enum Model {
     ///
     /// The thesis on Bitframe, 2012, section 6.1.
     Uniform(Uniform),
-    /// Bitframe thesis, small: sizes |Normal(32, 19.455)| B, a growing heap
+    /// Bitframe thesis, small: sizes Normal(32, 19.455) B, a growing heap
     ///
     /// The thesis on Bitframe, 2012, section 6.1, after Zorn and Grunwald 1992 and Berger, Zorn and McKinley 2002.
     Small(Small),

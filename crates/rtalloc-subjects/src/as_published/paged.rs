@@ -52,13 +52,14 @@ impl Kind for Regis2 {
     const REUSES: bool = false;
 }
 
-/// Reaps: the footer is a counter, the class, the reap (bump offset and free list) and two links.
+/// Reaps: the footer is a counter, the class, the reap and two links, 28 bytes: tables 5 to 8 have them, since overhead
+/// in bytes is I times (H - M), and H is whole pages and a control structure.
 #[derive(Debug)]
 pub struct Reaps;
 
 impl Kind for Reaps {
     const CONTRACT: Contract = crate::ablations::Reaps8::CONTRACT;
-    const FOOTER: usize = 24;
+    const FOOTER: usize = 28;
     const BY_CLASS: bool = true;
     const REUSES: bool = true;
 }
@@ -80,6 +81,8 @@ struct Pages<const WORDS: usize> {
 /// The last words of a page, of which a kind has the last ones.
 #[repr(C)]
 struct Footer {
+    /// End of the room for blocks.
+    end: u32,
     prev: u32,
     next: u32,
     /// Offset of the block that was freed last, in the page, plus 1; 0: none.
@@ -201,11 +204,20 @@ impl<K: Kind, const WORDS: usize> AsPublished<K, WORDS> {
             let mut page = pages.current[class];
             if page == 0 {
                 page = pages.take()?;
-                pages.footer(page).write(Footer { prev: 0, next: 0, free: 0, bump: 0, class: class as u32, live: 0 });
+                let end = Self::ROOM as u32;
+                pages.footer(page).write(Footer {
+                    end,
+                    prev: 0,
+                    next: 0,
+                    free: 0,
+                    bump: 0,
+                    class: class as u32,
+                    live: 0,
+                });
                 pages.link(page, class);
             }
             let footer = pages.footer(page);
-            let block = if (*footer).bump as usize + bytes <= Self::ROOM {
+            let block = if (*footer).bump + bytes as u32 <= (*footer).end {
                 let block = pages.page(page).wrapping_add((*footer).bump as usize);
                 (*footer).bump += bytes as u32;
                 block
@@ -224,7 +236,7 @@ impl<K: Kind, const WORDS: usize> AsPublished<K, WORDS> {
 
     #[inline(always)]
     fn is_full(footer: &Footer, bytes: usize) -> bool {
-        footer.free == 0 && footer.bump as usize + bytes > Self::ROOM
+        footer.free == 0 && footer.bump + bytes as u32 > footer.end
     }
 
     unsafe fn fingerprint(context: *mut c_void, word: &mut dyn FnMut(usize)) {

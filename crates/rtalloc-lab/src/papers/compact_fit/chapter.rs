@@ -7,7 +7,7 @@ use crate::papers::compact_fit::result::{CompactFit, Counts, Panel, Series};
 use crate::papers::published::COMPACT_FIT;
 use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
-use crate::present::plot::curves::{Panel as Drawn, Spacing};
+use crate::present::plot::curves::{Panel as Drawn, Spacing, Stroke};
 
 /// The paper's chapter.
 ///
@@ -354,9 +354,11 @@ fn operations(number: &str, panels: &[&Panel], cumulative: bool) -> Result<Optio
     let drawn: Vec<Drawn> = panels.iter().map(|panel| of_operations(panel, cumulative)).collect();
     let heading = format!("Figure {number}: instructions of every operation");
     let sentences = if cumulative {
-        "Cumulative over the operations, as in the paper: a straight line is constant time."
+        "Cumulative over the operations, as in the paper: a straight line is constant time. Dashed: the published mean of \
+         CFM."
     } else {
-        "The x axis has the operations in order, which is that of the objects' sizes."
+        "The x axis has the operations in order, which is that of the objects' sizes. Points: each operation. Dashed: the \
+         published mean of CFM."
     };
     let description = format!("Compact-fit 2008, figure {number}: instructions of every operation");
     Figure::of_curves(&format!("figure-{number}"), (&heading, sentences), &drawn, &names, &description)
@@ -378,7 +380,8 @@ fn more(found: &CompactFit) -> Result<Option<Figure>, PlotError> {
             .zip(rows)
             .map(|(index, row)| (index, row.ours.as_ref().map_or_else(|_| Vec::new(), curve)))
             .collect(),
-        marked: true,
+        stroke: Stroke::Marked,
+        published: Vec::new(),
     };
     let caption = (
         "Figure 8: objects that can be allocated after a fifth was freed",
@@ -406,6 +409,13 @@ fn of_operations(panel: &Panel, cumulative: bool) -> Drawn {
     let curves = (0..)
         .zip(&panel.series)
         .map(|(index, series)| (index, series.ours.as_ref().map_or_else(|_| Vec::new(), points)));
+    // The published mean: constant, or its sum.
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let published = (0..).zip(&panel.series).filter_map(|(index, series)| {
+        let (mean, _) = series.published?;
+        let count = series.ours.as_ref().ok()?.operations.len() as f64;
+        Some((index, vec![(1.0, mean), (count, if cumulative { count * mean } else { mean })]))
+    });
     Drawn {
         title: format!("Figure {}, {}", panel.figure, panel.what),
         x: ("operations".into(), Spacing::Even),
@@ -415,6 +425,8 @@ fn of_operations(panel: &Panel, cumulative: bool) -> Drawn {
             ("instructions".into(), Spacing::Logarithmic)
         },
         curves: curves.collect(),
-        marked: true,
+        // Neighbours of figure 6 are different objects, some of whose frees move another and some not.
+        stroke: if cumulative { Stroke::Marked } else { Stroke::Points },
+        published: published.collect(),
     }
 }

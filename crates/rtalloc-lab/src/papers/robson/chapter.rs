@@ -5,7 +5,7 @@ use crate::papers::chapter::{Chapter, Figure, Section};
 use crate::papers::robson::result::{Adversary, Law, Need, Robson, Row};
 use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
-use crate::present::plot::curves::{Panel, Spacing};
+use crate::present::plot::curves::{Panel, Spacing, Stroke};
 
 /// The whole chapter, for the terminal and for a page.
 ///
@@ -239,7 +239,8 @@ fn panels(found: &Robson, laws: usize, value: impl Fn(&Row, u64) -> Option<f64>)
             x: ("largest request n in units".into(), Spacing::Doubling),
             y: ("memory needed over M".into(), Spacing::Logarithmic),
             curves,
-            marked: true,
+            stroke: Stroke::Marked,
+            published: Vec::new(),
         }
     };
     DRAWN.into_iter().map(of_panel).collect()

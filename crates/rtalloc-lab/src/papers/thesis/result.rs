@@ -240,6 +240,8 @@ pub struct Openings {
     pub large_again: u64,
     /// free of a page's last block, which releases the page.
     pub free_last: u64,
+    /// malloc after that, which takes a page that was returned: the longer of 8 and of 512 bytes.
+    pub returned: u64,
 }
 
 /// The settings.

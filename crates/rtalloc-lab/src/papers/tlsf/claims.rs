@@ -459,8 +459,8 @@ impl Judge<'_> {
         let few = samples.is_some_and(|samples| samples[0].count < PUBLISHED_SETS);
         let failed = claim.verdict == Refuted;
         claim
-            .calibrated(self.settings.holding != Holding::Literal, "a constant of the reading was chosen by F")
             .not_reproduced(few, "fewer task sets than in the paper have too wide an interval")
+            .calibrated(self.settings.holding != Holding::Literal, "we fitted a constant of the reading to F")
             .not_reproduced(
                 failed,
                 "tried: all readings of the holding time, a hundred task sets each; the paper omits its unit, the \

@@ -3,6 +3,7 @@
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Selection, WIDTH, shortened, spread};
 use crate::number;
+use std::collections::BTreeSet;
 
 const LEFT: i32 = 78;
 const RIGHT: i32 = 800;
@@ -37,8 +38,21 @@ pub struct Panel {
     pub y: (String, Spacing),
     /// The curves: index of the allocator, and points in the order of x.
     pub curves: Vec<(usize, Vec<(f64, f64)>)>,
-    /// Whether every curve has markers, including one at its end.
-    pub marked: bool,
+    /// How the points are drawn.
+    pub stroke: Stroke,
+    /// Published values beside the curves: index of the allocator, and points in the order of x.
+    pub published: Vec<(usize, Vec<(f64, f64)>)>,
+}
+
+/// How the points of a panel are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stroke {
+    /// As lines.
+    Lines,
+    /// As lines with a few markers, including one at the end.
+    Marked,
+    /// As points: neighbours have nothing to do with each other.
+    Points,
 }
 
 /// The family of live memory, which is not an allocator: the area below its curve is shaded.
@@ -88,7 +102,7 @@ fn one(
     panel: &Panel,
     (top, bottom): (i32, i32),
 ) -> Result<(), PlotError> {
-    let points = || panel.curves.iter().flat_map(|(_, points)| points);
+    let points = || panel.curves.iter().chain(&panel.published).flat_map(|(_, points)| points);
     let x = scale(points().map(|(x, _)| *x), panel.x.1, (LEFT, RIGHT));
     let y = scale(points().map(|(_, y)| *y), panel.y.1, (bottom, top));
     canvas.text(&panel.title, (LEFT, top - 22), Anchor::Left, 14, Ink::Text)?;
@@ -120,7 +134,7 @@ fn one(
         let Some(last) = points.last() else { continue };
         let line: Vec<(i32, i32)> = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
         let (style, name) = (&selection.styles[*index], &selection.standings[*index].subject.name);
-        if panel.marked {
+        if panel.stroke == Stroke::Marked {
             let every = (line.len() / 12).max(1);
             for place in line.iter().skip(every / 2).step_by(every) {
                 canvas.marker(*place, 3, style.marker, true, Ink::Allocator(*index))?;
@@ -130,7 +144,29 @@ fn one(
         ends.push((*index, end, last.1));
         let values = points.iter().map(|(along, value)| ((x.at(*along), y.at(*value)), *along, *value));
         canvas.tooltips((*index, name), [&panel.x.0, &panel.y.0], values);
-        canvas.line(straightened(&line), style.line_width, Ink::Allocator(*index))?;
+        if panel.stroke == Stroke::Points {
+            let places: BTreeSet<(i32, i32)> = line.iter().map(|(x, y)| (x / 3 * 3, y / 3 * 3)).collect();
+            for (x, y) in places {
+                canvas.bar((x - 1, y - 1), (x + 1, y + 1), 0.7, Ink::Allocator(*index))?;
+            }
+        } else {
+            canvas.line(straightened(&line), style.line_width, Ink::Allocator(*index))?;
+        }
+    }
+    for (index, points) in &panel.published {
+        let places: Vec<(i32, i32)> = points.iter().map(|(along, value)| (x.at(*along), y.at(*value))).collect();
+        for pair in places.windows(2) {
+            dashed(canvas, pair[0], pair[1], Ink::Allocator(*index))?;
+        }
+        for place in &places {
+            canvas.marker(*place, 5, selection.styles[*index].marker, false, Ink::Allocator(*index))?;
+        }
+        let name = format!("{}, published", selection.standings[*index].subject.name);
+        let values = points.iter().map(|(along, value)| ((x.at(*along), y.at(*value)), *along, *value));
+        canvas.tooltips((*index, &name), [&panel.x.0, &panel.y.0], values);
+    }
+    if !panel.published.is_empty() {
+        canvas.text("hollow, dashed: published", (RIGHT, top - 7), Anchor::Right, 11, Ink::Faint)?;
     }
     ends.sort_by_key(|(_, (_, y), _)| *y);
     let wanted: Vec<i32> = ends.iter().map(|(_, (_, y), _)| *y).collect();
@@ -146,6 +182,19 @@ fn one(
             ink,
         )?;
         canvas.text(&formatted(*value), (996, place), Anchor::Right, 11, Ink::Faint)?;
+    }
+    Ok(())
+}
+
+/// A dashed line.
+fn dashed(canvas: &mut Canvas<'_>, from: (i32, i32), to: (i32, i32), ink: Ink) -> Result<(), PlotError> {
+    const DASH: i32 = 7;
+    const PERIOD: i32 = 12;
+    let (along, up) = (to.0 - from.0, to.1 - from.1);
+    let length = along.abs().max(up.abs()).max(1);
+    let at = |part: i32| (from.0 + along * part.min(length) / length, from.1 + up * part.min(length) / length);
+    for start in (0..length).step_by(PERIOD as usize) {
+        canvas.edge(at(start), at(start + DASH), 1, ink)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::{head, memory, notes, operations, sentences, ticks};
 use crate::number;
 use crate::present::page::{environment, figure, measured, page};
 use crate::present::palette;
-use crate::present::plot::curves::{Panel, Spacing, curves};
+use crate::present::plot::curves::{Panel, Spacing, Stroke, curves};
 use crate::present::plot::{PlotError, Selection};
 use crate::present::shared_heaps::{RARITY, Sharer, rarity};
 use crate::present::summary::Standing;
@@ -117,7 +117,8 @@ fn panel(trace: &ThreadedTrace, kind: usize, wanted: &dyn Fn(&ThreadedCell) -> b
             .enumerate()
             .filter_map(|(index, cell)| points(cell).map(|points| (index, points)))
             .collect(),
-        marked: true,
+        stroke: Stroke::Marked,
+        published: Vec::new(),
     }
 }
 

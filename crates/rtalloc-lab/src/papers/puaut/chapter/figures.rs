@@ -4,7 +4,7 @@ use super::of_gap;
 use crate::papers::chapter::Figure;
 use crate::papers::puaut::result::{Load, Puaut, charges, published_charges};
 use crate::present::palette;
-use crate::present::plot::curves::{Panel as Curves, Spacing};
+use crate::present::plot::curves::{Panel as Curves, Spacing, Stroke};
 use crate::present::plot::marks::{Panel, marks};
 use crate::present::plot::{PlotError, Selection, Side, sides};
 use crate::present::summary::Standing;
@@ -110,7 +110,8 @@ pub(super) fn growth(found: &Puaut) -> Result<Option<Figure>, PlotError> {
         x: ("KiB of heap".into(), Spacing::Logarithmic),
         y: ("instructions".into(), Spacing::Logarithmic),
         curves: found.rows.iter().map(curve).enumerate().collect(),
-        marked: true,
+        stroke: Stroke::Marked,
+        published: Vec::new(),
     };
     let caption = (
         "Figure 4: the worst malloc by heap size",

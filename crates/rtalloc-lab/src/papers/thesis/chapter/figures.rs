@@ -2,10 +2,11 @@
 
 use super::rows;
 use crate::papers::chapter::Figure;
+use crate::papers::published::THESIS;
 use crate::papers::thesis::published::ALLOCATORS;
 use crate::papers::thesis::result::{CLASS_BYTES, Moment, OnTrace, Part, Row, Thesis};
 use crate::present::palette;
-use crate::present::plot::curves::{Panel, Spacing};
+use crate::present::plot::curves::{Panel, Spacing, Stroke};
 use crate::present::plot::multiples::{Multiple, Shape, multiples};
 use crate::present::plot::{Measure, PlotError, Selection, distributions, memory as drawn_memory};
 use crate::present::summary::Standing;
@@ -171,7 +172,11 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
         name: format!("used-{slug}"),
         caption: (
             format!("Figure {used}: used memory on {name}"),
-            "Lines: memory used so far, control structures included. Shaded: live memory.".into(),
+            format!(
+                "Lines: memory used so far, control structures included. Shaded: live memory. Published at the end, of \
+                 another program: {}.",
+                published_heaps(trace.load.part)
+            ),
         ),
         svg,
         standings: standings.clone(),
@@ -181,17 +186,27 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
         let timeline = row.ours.as_ref().map_or(&[][..], |ours| &ours.timeline);
         (index, timeline.iter().map(|moment| (float(moment.operation), float(moment.bookkeeping_bytes))).collect())
     });
+    let last = rows(trace).filter_map(|row| Some(row.ours.as_ref().ok()?.timeline.last()?.operation)).max();
+    let published = ALLOCATORS.iter().enumerate().filter_map(|(index, (name, _))| {
+        let space = THESIS.space(trace.load.part.table(), name)?;
+        let bytes = float(space.used_bytes - space.live_bytes) * space.overhead_percent / 100.0;
+        Some((index, vec![(0.0, bytes), (float(last?), bytes)]))
+    });
     let panel = Panel {
         title: format!("Figure {overhead}: overhead on {name}"),
         x: ("operations".into(), Spacing::Even),
         y: ("bytes of control structure, headers and page metadata".into(), Spacing::Logarithmic),
         curves: curves.collect(),
-        marked: false,
+        stroke: Stroke::Lines,
+        published: published.collect(),
     };
     let caption = format!("Figure {overhead}: overhead on {name}");
     figures.extend(Figure::of_curves(
         &format!("overhead-{slug}"),
-        (&caption, "Bytes that the allocators use for metadata; logarithmic."),
+        (
+            &caption,
+            "Bytes that the allocators use for metadata; logarithmic. Dashed: L in the thesis' table, of another program.",
+        ),
         &[panel],
         &names,
         &format!("Bitframe thesis, figure {overhead}: implementation overhead"),
@@ -213,6 +228,15 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
         standings,
     });
     Ok(figures)
+}
+
+/// The published H of a part.
+fn published_heaps(part: Part) -> String {
+    let each = ALLOCATORS.iter().filter_map(|(name, _)| {
+        let used_bytes = THESIS.space(part.table(), name)?.used_bytes;
+        Some(format!("{name} {:.1} KiB", kib(used_bytes)))
+    });
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// A panel of figures 28 to 33.

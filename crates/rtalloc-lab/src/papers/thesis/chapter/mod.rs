@@ -9,7 +9,7 @@ use crate::papers::chapter::{Chapter, Section};
 use crate::papers::published::THESIS;
 use crate::papers::thesis::published::{ALLOCATORS, Cycles, Space};
 use crate::papers::thesis::result::{
-    Costs, Figures, Granted, LARGEST_BYTES, Measured, OnTrace, Opening, Part, Row, Thesis,
+    Costs, Figures, Granted, LARGEST_BYTES, Measured, OnTrace, Opening, Openings, Part, Row, Thesis,
 };
 use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
@@ -357,9 +357,10 @@ fn pages(found: &Thesis) -> Section {
     let row = |opening: &Opening| {
         let mut texts = vec![opening.name.clone()];
         texts.extend(match &opening.counts {
-            Ok(counts) => [counts.small, counts.small_again, counts.large, counts.large_again, counts.free_last]
-                .map(number::grouped),
-            Err(_) => [(); 5].map(|()| "-".into()),
+            Ok(Openings { small, small_again, large, large_again, free_last, returned }) => {
+                [*small, *small_again, *large, *large_again, *free_last, *returned].map(number::grouped)
+            }
+            Err(_) => [(); 6].map(|()| "-".into()),
         });
         texts
     };

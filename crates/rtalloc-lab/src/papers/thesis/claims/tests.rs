@@ -55,7 +55,8 @@ fn published(shift: usize) -> Vec<OnTrace> {
 /// Sizes and first operations: `small` instructions above the published maxima, which are at most 216.
 fn others(granted: u64, small: u64) -> ([Granted; 1], Vec<Opening>) {
     let bytes = (1..=512_u64).map(|size| if size == 65 { granted } else { size.next_multiple_of(8) }).collect();
-    let counts = Openings { small, small_again: 100, large: small, large_again: 100, free_last: small };
+    let counts =
+        Openings { small, small_again: 100, large: small, large_again: 100, free_last: small, returned: small };
     let opening = |(name, _): (&str, &str)| Opening { name: name.into(), counts: Ok(counts) };
     ([Granted { name: "bframe".into(), bytes: Ok(bytes) }], ALLOCATORS.map(opening).into())
 }

@@ -58,7 +58,7 @@ fn opened(subject: &Subject, entries: Entries, heap_bytes: usize) -> Result<Open
     const SIZES: [usize; 2] = [8, LARGEST_BYTES as usize];
     let [small, large] = SIZES.map(|size| {
         on_heap(subject, entries, heap_bytes, |heap| {
-            let mut counts = [0; 3];
+            let mut counts = [0; 4];
             // SAFETY: as in `granted`; both blocks are freed once.
             unsafe {
                 let allocate = heap.entries.allocate_at(ALIGN_BYTES);
@@ -76,12 +76,19 @@ fn opened(subject: &Subject, entries: Entries, heap_bytes: usize) -> Result<Open
                 let before = executed();
                 deallocate(heap.context, second, size, ALIGN_BYTES);
                 counts[2] = executed().wrapping_sub(before);
+                // A page that was returned is taken again.
+                let before = executed();
+                let again = allocate(heap.context, size, ALIGN_BYTES);
+                counts[3] = executed().wrapping_sub(before);
+                if again.is_null() {
+                    return Err("refused a request in an empty heap".into());
+                }
             }
             Ok(counts)
         })
     });
-    let ([small, small_again, free_last], [large, large_again, _]) = (small?, large?);
-    Ok(Openings { small, small_again, large, large_again, free_last })
+    let ([small, small_again, free_last, after], [large, large_again, _, after_large]) = (small?, large?);
+    Ok(Openings { small, small_again, large, large_again, free_last, returned: after.max(after_large) })
 }
 
 fn on_heap<T>(

@@ -2,11 +2,12 @@
 
 use crate::number;
 use crate::papers::chapter::Figure;
+use crate::papers::published::TLSF;
 use crate::papers::tlsf::published::Tlsf as Paper;
 use crate::papers::tlsf::result::{Found, Kind, Moment, Profile, SHOWN, SIZE_BIN_BYTES, Seen, Tlsf, Unit};
 use crate::present::palette;
 use crate::present::plot::canvas::{Anchor, Canvas, Ink, Scale, sheet};
-use crate::present::plot::curves::{LIVE, Panel, Spacing};
+use crate::present::plot::curves::{LIVE, Panel, Spacing, Stroke};
 use crate::present::plot::{PlotError, WIDTH};
 use crate::present::summary::Standing;
 use crate::present::summary::named;
@@ -100,6 +101,13 @@ pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
                 let counts = own().filter(|seen| seen.kind == kind).map(|seen| seen.instructions);
                 if let Some((least, most)) = counts.clone().min().zip(counts.max()) {
                     let range = format!("{least} to {most}");
+                    let bands = TLSF.figure_6.malloc.iter().chain(&TLSF.figure_6.free);
+                    let published = bands.into_iter().find(|band| band.kind == kind);
+                    let published = published.map_or_else(String::new, |band| match band.range {
+                        [least, most] if least == most => format!("; paper {least}"),
+                        [least, most] => format!("; paper {least} to {most}"),
+                    });
+                    let range = format!("{range}{published}");
                     canvas.text(&range, (RIGHT + 30, row + 14), Anchor::Left, 11, Ink::Faint)?;
                 }
             }
@@ -187,7 +195,9 @@ pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             canvas.marker((RIGHT + 18, frame.top + 12), 4, styles[index].marker, true, Ink::Allocator(index))?;
             canvas.text(name, (RIGHT + 30, frame.top + 12), Anchor::Left, 12, Ink::Allocator(index))?;
             let beyond = own.histogram.iter().filter(|(value, _)| *value >= AXIS.1).map(|(_, samples)| samples).sum();
+            let [mean, _, most, _] = Paper::name_of(name).map_or([0.0; 4], |known| TLSF.table_4.malloc[known][0]);
             let notes = [
+                format!("paper: mean {mean:.0}, most {most:.0} cycles"),
                 format!("median {}, p99 {}", number::grouped(own.p50), number::grouped(own.p99)),
                 format!("{:.3} % at 599 or more", share(beyond)),
             ];
@@ -233,7 +243,8 @@ pub(super) fn memory(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             ),
             y: ("KiB, live and used so far".into(), Spacing::Even),
             curves,
-            marked: false,
+            stroke: Stroke::Lines,
+            published: Vec::new(),
         }
     };
     let last = mallocs.saturating_sub(SHOWN.1);

@@ -3,9 +3,11 @@
 use super::{threads, with_threads};
 use crate::number;
 use crate::papers::chapter::Figure;
+use crate::papers::published::WAIT_FREE;
+use crate::papers::wait_free::published::ALLOCATORS;
 use crate::papers::wait_free::result::{Case, Facts, Load, WaitFree};
 use crate::present::palette::{self, Style};
-use crate::present::plot::curves::{Panel, Spacing, curves};
+use crate::present::plot::curves::{Panel, Spacing, Stroke, curves};
 use crate::present::plot::{PlotError, Selection};
 use crate::present::shared_heaps::{RARITY, Sharer, rarity};
 use crate::present::summary::Standing;
@@ -39,7 +41,8 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     let selection = Selection { standings: &standings, styles: &styles };
     const RARE: &str = "Each point: one in this many operations takes at least this long. Typical durations are at the \
                         left, the longest observed at the right, which on a shared machine includes disturbances by \
-                        other programs. The curve of a bounded allocator is flat. Both axes are logarithmic.";
+                        other programs. The curve of a bounded allocator is flat. Both axes are logarithmic. Hollow: the \
+                        published median and maximum, of 16 threads on 16 cores.";
     let mut drawn = Vec::new();
     let mut add = |name: &str, panels: &[Panel], description: &str, sentences: &str| -> Result<(), PlotError> {
         let svg = curves(panels, selection, description)?;
@@ -90,7 +93,8 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
             Spacing::Logarithmic,
         ),
         curves: drawn_of(&usual, memory),
-        marked: true,
+        stroke: Stroke::Marked,
+        published: Vec::new(),
     };
     add(
         "memory",
@@ -129,7 +133,8 @@ fn of_throughput(found: &WaitFree, subjects: &[(usize, &Facts)], load: Load) -> 
         x: ("threads".into(), Spacing::Logarithmic),
         y: ("operations in a second, of all threads together".into(), Spacing::Logarithmic),
         curves: drawn_of(subjects, points),
-        marked: true,
+        stroke: Stroke::Marked,
+        published: Vec::new(),
     }
 }
 
@@ -142,11 +147,19 @@ fn of_quantiles(found: &WaitFree, subjects: &[(usize, &Facts)], case: Case, thre
         let figures = cell(facts).and_then(|cell| cell.outcome.as_ref().ok());
         figures.map_or_else(Vec::new, |figures| rarity(&figures.ticks))
     };
+    // The published median and maximum, the latter at our rarest operation: the paper omits its number of samples.
+    let published = (0..).zip(ALLOCATORS).filter_map(|(at, (_, name))| {
+        let (index, facts) = subjects.iter().find(|(_, facts)| facts.name == name)?;
+        let rarest = points(facts).last()?.0;
+        let column = WAIT_FREE.figure_10.column(at, case);
+        Some((*index, vec![(2.0, column.median), (rarest, column.max)]))
+    });
     Panel {
         title: format!("Case {}, {}", case.name(), with_threads(found, threads)),
         x: (RARITY.into(), Spacing::Logarithmic),
         y: ("ticks; longest at the right".into(), Spacing::Logarithmic),
+        published: published.collect(),
         curves: drawn_of(subjects, points),
-        marked: true,
+        stroke: Stroke::Marked,
     }
 }
