@@ -240,7 +240,7 @@ pub struct Openings {
     pub large_again: u64,
     /// free of a page's last block, which releases the page.
     pub free_last: u64,
-    /// malloc after that, which takes a page that was returned: the longer of 8 and of 512 bytes.
+    /// The longest malloc while pages are filled, returned and filled again, of 8 or of 512 bytes.
     pub returned: u64,
 }
 

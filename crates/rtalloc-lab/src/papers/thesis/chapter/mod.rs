@@ -353,7 +353,15 @@ fn sizes(found: &Thesis) -> Section {
 
 /// Costs that the thesis left out of bframe's time.
 fn pages(found: &Thesis) -> Section {
-    let headings = ["\nallocator", "malloc(8)\nfirst", "\nsecond", "malloc(512)\nfirst", "\nsecond", "free\nlast"];
+    let headings = [
+        "\nallocator",
+        "malloc(8)\nfirst",
+        "\nsecond",
+        "malloc(512)\nfirst",
+        "\nsecond",
+        "free\nlast",
+        "malloc, most\nover pages",
+    ];
     let row = |opening: &Opening| {
         let mut texts = vec![opening.name.clone()];
         texts.extend(match &opening.counts {

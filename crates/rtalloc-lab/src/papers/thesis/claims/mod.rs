@@ -665,7 +665,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Section 6.3: the longest operations, by its manual analysis: the first malloc in an empty heap, or one that takes a
-    /// page that was returned, and the free that empties the heap again.
+    /// page, and the free that empties the heap again.
     fn longest(&self, pages: &[Opening]) -> Vec<Claim> {
         let judged = |(names, claim, of_free): (&[&str], &str, bool)| {
             let mut all = Some(true);
@@ -673,7 +673,13 @@ impl<'a> Judge<'a> {
             for name in names {
                 let found = pages.iter().find(|opening| opening.name == *name);
                 let scenario = found.and_then(|opening| opening.counts.as_ref().ok()).map(|counts| {
-                    if of_free { counts.free_last } else { counts.small.max(counts.large).max(counts.returned) }
+                    let first = counts.small.max(counts.large);
+                    let has_pages = !["bbuddy", "tlsf"].contains(name);
+                    match (of_free, has_pages) {
+                        (true, _) => counts.free_last,
+                        (false, true) => first.max(counts.returned),
+                        (false, false) => first,
+                    }
                 });
                 let most = |costs: &Costs| if of_free { costs.free.max } else { costs.malloc.max };
                 let seen: Option<Vec<u64>> =

@@ -56,6 +56,8 @@ pub fn openings(process: &Process, heap_bytes: usize) -> Vec<Opening> {
 fn opened(subject: &Subject, entries: Entries, heap_bytes: usize) -> Result<Openings, String> {
     /// One small chunk, and all large chunks of a frame.
     const SIZES: [usize; 2] = [8, LARGEST_BYTES as usize];
+    /// Blocks that fill several pages of 1 KiB.
+    const MANY: usize = 400;
     let [small, large] = SIZES.map(|size| {
         on_heap(subject, entries, heap_bytes, |heap| {
             let mut counts = [0; 4];
@@ -76,12 +78,18 @@ fn opened(subject: &Subject, entries: Entries, heap_bytes: usize) -> Result<Open
                 let before = executed();
                 deallocate(heap.context, second, size, ALIGN_BYTES);
                 counts[2] = executed().wrapping_sub(before);
-                // A page that was returned is taken again.
-                let before = executed();
-                let again = allocate(heap.context, size, ALIGN_BYTES);
-                counts[3] = executed().wrapping_sub(before);
-                if again.is_null() {
-                    return Err("refused a request in an empty heap".into());
+                // Pages are taken, returned, and taken again, each when the one before is full.
+                for _ in 0..2 {
+                    let mut blocks = [std::ptr::null_mut(); MANY];
+                    for block in &mut blocks {
+                        let before = executed();
+                        *block = allocate(heap.context, size, ALIGN_BYTES);
+                        counts[3] = executed().wrapping_sub(before).max(counts[3]);
+                        if block.is_null() {
+                            return Err("refused a request".into());
+                        }
+                    }
+                    blocks.into_iter().for_each(|block| deallocate(heap.context, block, size, ALIGN_BYTES));
                 }
             }
             Ok(counts)
