@@ -197,7 +197,7 @@ pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             let beyond = own.histogram.iter().filter(|(value, _)| *value >= AXIS.1).map(|(_, samples)| samples).sum();
             let [mean, _, most, _] = Paper::name_of(name).map_or([0.0; 4], |known| TLSF.table_4.malloc[known][0]);
             let notes = [
-                format!("paper: mean {mean:.0}, most {most:.0} cycles"),
+                format!("paper: {mean:.0}, most {most:.0} cycles"),
                 format!("median {}, p99 {}", number::grouped(own.p50), number::grouped(own.p99)),
                 format!("{:.3} % at 599 or more", share(beyond)),
             ];
