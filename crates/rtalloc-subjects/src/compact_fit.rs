@@ -102,8 +102,8 @@ pub(crate) fn page_blocks<L: Ladder>() -> Vec<usize> {
 pub const FULL: &[Variant] = &[("CFM", moving::<NotFull<1>>()), ("CFNM", non_moving::<32, NotFull<1>>())];
 /// No compaction at all.
 pub const WIDE: &[Variant] = &[("CFM", moving::<NotFull<WIDELY>>()), ("CFNM", non_moving::<32, NotFull<WIDELY>>())];
-/// As in figure 7c. The classes of the non-moving implementation are multiples of a frame, to which the paper's bounds do
-/// not apply: it compacts nothing.
+/// As in figure 7c. The classes of the non-moving implementation are multiples of a frame, to which the paper's bounds
+/// do not apply: it compacts nothing.
 pub const RATE_MONOTONIC: &[Variant] = &[("CFM", moving::<Tuned>()), ("CFNM", non_moving::<32, NotFull<WIDELY>>())];
 /// With 1 to 9 not-full pages, as in figure 8.
 pub const PARTIAL: &[Subject] = &[

@@ -83,7 +83,8 @@ impl Scale {
 
 /// The experiments of a paper. Their [name](Tasks::name) is that of its subcommand and its chapter.
 pub trait Paper<'a>: Tasks {
-    /// The paper's experiments at a scale, with default settings; the seed selects the generated loads, if there are any.
+    /// The paper's experiments at a scale, with default settings; the seed selects the generated loads, if there are
+    /// any.
     ///
     /// # Errors
     ///

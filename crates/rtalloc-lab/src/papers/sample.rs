@@ -1,8 +1,8 @@
 //! Samples of task sets, seeds or runs, with confidence intervals of 99 %.
 //!
-//! Means have intervals of Student's distribution; the logarithm of a standard deviation has that of the normal one, which
-//! assumes values that are about normal. They are meant for samples of a hundred, the papers' own repetition; a single
-//! run has no interval, and decides nothing.
+//! Means have intervals of Student's distribution; the logarithm of a standard deviation has that of the normal one,
+//! which assumes values that are about normal. They are meant for samples of a hundred, the papers' own repetition; a
+//! single run has no interval, and decides nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -119,7 +119,8 @@ impl Sample {
         }
     }
 
-    /// Whether the deviations of the two are compatible: the interval of their quotient includes 1. A single value is not.
+    /// Whether the deviations of the two are compatible: the interval of their quotient includes 1. A single value is
+    /// not.
     #[must_use]
     pub fn has_deviation_of(&self, other: &Self) -> bool {
         let quotient = (self.deviation / other.deviation).ln().abs();
@@ -138,8 +139,8 @@ impl Sample {
     }
 }
 
-/// Whether the mean of the first values, multiplied, is below that of the second ones, each pair of which is of the same
-/// task set; `None` if the interval of the mean difference includes 0.
+/// Whether the mean of the first values, multiplied, is below that of the second ones, each pair of which is of the
+/// same task set; `None` if the interval of the mean difference includes 0.
 #[must_use]
 pub fn is_below_in_pairs((first, factor): (&[f64], f64), second: &[f64]) -> Option<bool> {
     Sample::of(first.iter().zip(second).map(|(first, second)| factor * first - second)).is_below_limit(0.0)

@@ -1,5 +1,5 @@
-//! The Bitframe thesis' regions and reaps with its own bookkeeping (2012, sections 3.3.2, 3.3.3 and 6.2): pages of 1 KiB
-//! with a footer of words of 32 bits, as on its machine, and classes of 8 bytes up to 512.
+//! The Bitframe thesis' regions and reaps with its own bookkeeping (2012, sections 3.3.2, 3.3.3 and 6.2): pages of 1
+//! KiB with a footer of words of 32 bits, as on its machine, and classes of 8 bytes up to 512.
 //!
 //! [`rtalloc::regional`] has the same allocators with marks for every quantum of a page, which find double frees. These
 //! find nothing, and serve replays alone.

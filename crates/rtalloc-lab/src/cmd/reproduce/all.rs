@@ -33,8 +33,8 @@ pub struct Arguments {
     #[arg(long)]
     full: bool,
 
-    /// Seed of all generated loads; the task sets of the TLSF paper and the traces of the thesis are the N-th hundred, or
-    /// as many as there are.
+    /// Seed of all generated loads; the task sets of the TLSF paper and the traces of the thesis are the N-th hundred,
+    /// or as many as there are.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seed: u64,
 

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 /// Seven allocators, and Bitframe with the thesis' proposed improvements, serve requests of up to 512 bytes in a heap
 /// of 3 MiB until one fails. The thesis' recordings of a booting system and of the same system in its stable phase are
 /// not available; parts of the shipped recordings sqlite-shop and lua-entities replace them. Its other traces are
-/// generated: sizes U[1, 512] B, and Normal(32, 19.455) B, 100,000 and 95,400 allocations, a random live block freed after every
-/// second.
+/// generated: sizes U[1, 512] B, and Normal(32, 19.455) B, 100,000 and 95,400 allocations, a random live block freed
+/// after every second.
 ///
 /// Instructions and memory are deterministic, bit for bit. H is the memory used, control structure included; M the
 /// largest live memory; F = (H - M) / M; I = L / (H - M), where L is what the allocator keeps for itself: control

@@ -22,8 +22,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
-    /// Task sets of each profile and reading [default: 100, as in the paper]; other allocators than those that the paper
-    /// compares, and times, have fewer.
+    /// Task sets of each profile and reading [default: 100, as in the paper]; other allocators than those that the
+    /// paper compares, and times, have fewer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     sets: Option<u64>,
 

@@ -39,8 +39,8 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
             "Figure 6: incremental load",
             format!(
                 "Objects of 8, 12, 16, ... B, 7 MiB in total; every second one is freed (6b, 6c); those are allocated \
-                 again (6a). Executed instructions, each allocator in the smallest heap that holds all objects, which is \
-                 just full as in the paper. Its text gives {} for CFM's malloc and {} for its free with partial \
+                 again (6a). Executed instructions, each allocator in the smallest heap that holds all objects, which \
+                 is just full as in the paper. Its text gives {} for CFM's malloc and {} for its free with partial \
                  compaction.",
                 formatted(incremental.allocate),
                 formatted(incremental.free_partial)
@@ -51,9 +51,9 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
             "7",
             "Figure 7: rate-monotonic load",
             format!(
-                "Five periodic tasks, two with short-lived small objects and three with long-lived large ones, in a heap of \
-                 {heap}; the figures are cumulative over the operations. The paper's text gives {} for CFM's malloc and {} for its \
-                 free with partial compaction.",
+                "Five periodic tasks, two with short-lived small objects and three with long-lived large ones, in a \
+                 heap of {heap}; the figures are cumulative over the operations. The paper's text gives {} for CFM's \
+                 malloc and {} for its free with partial compaction.",
                 formatted(rate_monotonic.allocate),
                 formatted(rate_monotonic.free_partial)
             ),
@@ -250,10 +250,11 @@ fn room(found: &CompactFit) -> Tabled {
 fn notes(found: &CompactFit) -> Vec<String> {
     let mut notes = vec![
         "paper: instructions of a 32-bit machine, single-stepped. ours: executed x86-64 instructions.".into(),
-        "Chosen here, since the paper does not specify them: the tasks of figure 7, found by a search by what the paper \
-         reports of them (period, holding time, bytes, objects per job): (22, 131, 177-302, 17) (49, 329, 96-266, 24) \
-         (281, 5620, 200-713, 3) (155, 3100, 864-893, 17) (131, 2620, 918-949, 5); geometrically spaced sizes in \
-         figure 8. CFNM frees as in listing 5, frame by frame; the library's returns all frames of an object at once."
+        "Chosen here, since the paper does not specify them: the tasks of figure 7, found by a search by what the \
+         paper reports of them (period, holding time, bytes, objects per job): (22, 131, 177-302, 17) (49, 329, \
+         96-266, 24) (281, 5620, 200-713, 3) (155, 3100, 864-893, 17) (131, 2620, 918-949, 5); geometrically spaced \
+         sizes in figure 8. CFNM frees as in listing 5, frame by frame; the library's returns all frames of an object \
+         at once."
             .into(),
         "per byte: slope of the least-squares line in instructions per byte of the object; line explains: the share of \
          the variance that it accounts for. Both are over the operations that moved an object, if any did. moves: \
@@ -354,11 +355,11 @@ fn operations(number: &str, panels: &[&Panel], cumulative: bool) -> Result<Optio
     let drawn: Vec<Drawn> = panels.iter().map(|panel| of_operations(panel, cumulative)).collect();
     let heading = format!("Figure {number}: instructions of every operation");
     let sentences = if cumulative {
-        "Cumulative over the operations, as in the paper: a straight line is constant time. Dashed: the published mean of \
-         CFM."
+        "Cumulative over the operations, as in the paper: a straight line is constant time. Dashed: the published mean \
+         of CFM."
     } else {
-        "The x axis has the operations in order, which is that of the objects' sizes. Points: each operation. Dashed: the \
-         published mean of CFM."
+        "The x axis has the operations in order, which is that of the objects' sizes. Points: each operation. Dashed: \
+         the published mean of CFM."
     };
     let description = format!("Compact-fit 2008, figure {number}: instructions of every operation");
     Figure::of_curves(&format!("figure-{number}"), (&heading, sentences), &drawn, &names, &description)

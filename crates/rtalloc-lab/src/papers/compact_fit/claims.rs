@@ -36,7 +36,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let unpredictable = |name: &str| spread(name).map(|spread| spread > 0.5);
     claims.push(
         Claim::new(
-            "6a: first-fit allocates highly unpredictably (deviation above half the mean), DL more predictably (below its)",
+            "6a: first-fit allocates highly unpredictably (deviation above half the mean), DL more predictably (below \
+             its)",
             unpredictable("First-fit")
                 .zip(spread("First-fit").zip(spread("DL")))
                 .map(|(holds, (first, dl))| holds && dl < first),
@@ -52,8 +53,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         )
         .because(
             Refuted,
-            "the gaps are exactly as large as the objects, and are asked for in the order in which they are in the list: \
-             each search ends at the first one",
+            "the gaps are exactly as large as the objects, and are asked for in the order in which they are in the \
+             list: each search ends at the first one",
         ),
     );
     for (figure, published, load) in
@@ -67,7 +68,11 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
                 format!("{} published; {} ours", formatted_moments(published), about(ours)),
             )
             .because(Confirmed, "no loop; an object that takes a page is rare")
-            .because(Refuted, "an allocation that takes a new page executes twice as many instructions, and every large object takes one"),
+            .because(
+                Refuted,
+                "an allocation that takes a new page executes twice as many instructions, and every \
+                               large object takes one",
+            ),
         );
         let ours = series(figure, "CFNM");
         claims.push(
@@ -95,8 +100,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
             named.map(|(name, published_as)| format!("{name} {}", formatted(mean(figure, published_as)))).join(", ");
         let (words, judged) = if figure == "6a" {
             (
-                "half-fit and TLSF allocate with fewer instructions than CFM, CFM about as DL (within a factor of two), and first-fit and \
-                 best-fit need more",
+                "half-fit and TLSF allocate with fewer instructions than CFM, CFM about as DL (within a factor of \
+                 two), and first-fit and best-fit need more",
                 means.map(|[half, tlsf, cfm, dl, first, best, _]| {
                     half.max(tlsf) < cfm && (0.5..=2.0).contains(&(cfm / dl)) && cfm.max(dl) < first.min(best)
                 }),
@@ -110,8 +115,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         claims.push(Claim::new(format!("{figure}: in the mean, {words}"), judged, figures).because(
             Refuted,
             if figure == "6a" {
-                "best-fit finds its gap at once (see above), and dlmalloc looks for large ones in trees, with twice as many \
-                 instructions as CFM; the rest of the order holds"
+                "best-fit finds its gap at once (see above), and dlmalloc looks for large ones in trees, with twice as \
+                 many instructions as CFM; the rest of the order holds"
             } else {
                 "CFM and dlmalloc differ by less than a tenth here; DL is another version than the paper's"
             },
@@ -139,7 +144,10 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let ours = series("6b", "CFM");
     claims.push(
         Claim::new(
-            format!("6b: free with full compaction is linear in the object with CFM ({LINEAR}; of the frees that move an object)"),
+            format!(
+                "6b: free with full compaction is linear in the object with CFM ({LINEAR}; of the frees that move \
+                     an object)"
+            ),
             ours.map(is_linear),
             ours.map_or_else(
                 || "-".into(),
@@ -161,8 +169,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         let something_to_move = series(full, "CFM").is_some_and(|counts| counts.moves.is_some_and(|moves| moves > 0));
         claims.push(Claim::new(
             format!(
-                "{figure}: free with partial compaction is constant with CFM and moves nothing ({CONSTANT}; only where full compaction moves \
-                 something, {full})"
+                "{figure}: free with partial compaction is constant with CFM and moves nothing ({CONSTANT}; only where \
+                 full compaction moves something, {full})"
             ),
             ours.map(|counts| is_constant(counts) && counts.moves == Some(0))
                 .filter(|holds| something_to_move || !holds),
@@ -186,34 +194,38 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     );
     {
         let ours = series("7b", "CFM");
-        claims.push(Claim::new(
-            format!(
-                "7b: with full compaction about the first {} frees move objects, and none after that (some do, the last \
-                 of them within a fifth of that number)",
-                rate_monotonic.compacting_frees
+        claims.push(
+            Claim::new(
+                format!(
+                    "7b: with full compaction about the first {} frees move objects, and none after that (some do, the \
+                 last of them within a fifth of that number)",
+                    rate_monotonic.compacting_frees
+                ),
+                ours.map(|counts| {
+                    let within =
+                        |last: u64| (0.8..=1.2).contains(&(last as f64 / rate_monotonic.compacting_frees as f64));
+                    counts.last_move.is_some_and(within)
+                }),
+                ours.map_or_else(
+                    || "-".into(),
+                    |counts| {
+                        let last = counts.last_move.map(|last| format!(", the last in free {last}"));
+                        format!(
+                            "{} of {} frees move an object{}",
+                            counts.moves.unwrap_or(0),
+                            counts.operations.len(),
+                            last.unwrap_or_default()
+                        )
+                    },
+                ),
+            )
+            .not_reproduced(
+                true,
+                "tried: 20,000 random task sets, and 15,000 steps of hill climbing from the best one. With the tasks \
+             found, one draw of sizes behaves as published (seed 1: 129 frees move an object, the last in free 617); \
+             other draws go on moving objects",
             ),
-            ours.map(|counts| {
-                let within = |last: u64| (0.8..=1.2).contains(&(last as f64 / rate_monotonic.compacting_frees as f64));
-                counts.last_move.is_some_and(within)
-            }),
-            ours.map_or_else(
-                || "-".into(),
-                |counts| {
-                    let last = counts.last_move.map(|last| format!(", the last in free {last}"));
-                    format!(
-                        "{} of {} frees move an object{}",
-                        counts.moves.unwrap_or(0),
-                        counts.operations.len(),
-                        last.unwrap_or_default()
-                    )
-                },
-            ),
-        ).not_reproduced(
-            true,
-            "tried: 20,000 random task sets, and 15,000 steps of hill climbing from the best one. With the tasks found, one \
-             draw of sizes behaves as published (seed 1: 129 frees move an object, the last in free 617); other draws go on \
-             moving objects",
-        ));
+        );
     }
     claims.push(
         Claim::new(
@@ -256,7 +268,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         known.iter().map(|bytes| Some(fewer(*bytes)? == (*bytes >= incremental.faster_frames_bytes))).collect();
     claims.push(Claim::new(
         format!(
-            "CFNM frees with fewer instructions than CFM with full compaction from block-frames of {} B on (means of 6b)",
+            "CFNM frees with fewer instructions than CFM with full compaction from block-frames of {} B on (means of \
+             6b)",
             incremental.faster_frames_bytes
         ),
         judged.filter(|judged| !judged.is_empty()).map(|judged| judged.into_iter().all(|agrees| agrees)),
@@ -269,26 +282,30 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     };
     let sizes = found.fragmentation.sizes.len();
     let counts: Option<Vec<usize>> = (1..=9).map(|pages| above(&format!("CFM {pages}"))).collect();
-    claims.push(Claim::new(
-        "8: with 1 to 9 not-full pages CFM has room for at least as many objects as TLSF, of every size",
-        counts.as_ref().map(|counts| counts.iter().all(|count| *count == sizes)),
-        counts.map_or_else(
-            || "-".into(),
-            |counts| {
-                let list: Vec<String> = counts.iter().map(usize::to_string).collect();
-                let few = found.fragmentation.sizes.iter().enumerate().filter(|(at, _)| {
-                    let ours = (1..=9).filter_map(|pages| Some(room(&format!("CFM {pages}"))?.more[*at]));
-                    room("TLSF").is_some_and(|tlsf| ours.into_iter().any(|more| more < tlsf.more[*at]))
-                });
-                let largest = few.map(|(_, size)| *size).max();
-                let below = largest.map_or_else(String::new, |size| format!("; less room only up to {size} B"));
-                format!("of {sizes} sizes, at least TLSF's room for {} with CFM 1 to 9{below}", list.join(", "))
-            },
-        ),
-    ).because(
+    claims.push(
+        Claim::new(
+            "8: with 1 to 9 not-full pages CFM has room for at least as many objects as TLSF, of every size",
+            counts.as_ref().map(|counts| counts.iter().all(|count| *count == sizes)),
+            counts.map_or_else(
+                || "-".into(),
+                |counts| {
+                    let list: Vec<String> = counts.iter().map(usize::to_string).collect();
+                    let few = found.fragmentation.sizes.iter().enumerate().filter(|(at, _)| {
+                        let ours = (1..=9).filter_map(|pages| Some(room(&format!("CFM {pages}"))?.more[*at]));
+                        room("TLSF").is_some_and(|tlsf| ours.into_iter().any(|more| more < tlsf.more[*at]))
+                    });
+                    let largest = few.map(|(_, size)| *size).max();
+                    let below = largest.map_or_else(String::new, |size| format!("; less room only up to {size} B"));
+                    format!("of {sizes} sizes, at least TLSF's room for {} with CFM 1 to 9{below}", list.join(", "))
+                },
+            ),
+        )
+        .because(
             Refuted,
-            "TLSF has more room for objects that are hardly larger than the smallest page-block, and less for all others",
-        ));
+            "TLSF has more room for objects that are hardly larger than the smallest page-block, and less for all \
+             others",
+        ),
+    );
     let read = |through: &str| found.dereference.iter().find(|row| row.through == through)?.ours.as_ref().ok().copied();
     let more = |through: &str| Some(read(through)? as i64 - read(POINTER)? as i64);
     let kinds = [ABSTRACT, "a handle, CFNM", "a handle, CFM"].map(more);
@@ -311,7 +328,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         )
         .not_comparable(
             true,
-            "our block tables have frame numbers of 32 bits, half as large as addresses, which a dereference turns into one",
+            "our block tables have frame numbers of 32 bits, half as large as addresses, which a dereference turns \
+             into one",
         ),
     );
     let constant = found.initialisation.iter().map(|row| {
@@ -364,14 +382,14 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
         )
         .because(
             Refuted,
-            "classes are multiples of 4 B, whose steps are more than an eighth of the smallest, and each block has a back \
-             reference; with the 46 classes of section 5.3, objects beyond 8,420 B take a page",
+            "classes are multiples of 4 B, whose steps are more than an eighth of the smallest, and each block has a \
+             back reference; with the 46 classes of section 5.3, objects beyond 8,420 B take a page",
         ),
     );
     claims.push(
         Claim::new(
-            "2.5.2 and 2.5.3: a page of class i holds P div S_i objects, so it loses P mod S_i at its end, and P - S_i with one \
-             object (every class)",
+            "2.5.2 and 2.5.3: a page of class i holds P div S_i objects, so it loses P mod S_i at its end, and P - S_i \
+             with one object (every class)",
             found.page_losses.as_ref().ok().copied(),
             "a page of each class was filled",
         )
@@ -379,28 +397,31 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     );
     let promises: Option<Vec<Promise>> = found.promises.iter().map(|promise| promise.as_ref().ok().copied()).collect();
     let promises = promises.filter(|promises| promises.iter().any(|promise| promise.frees > 0));
-    claims.push(Claim::new(
-        "proposition 1: a free moves nothing while n_f < max_nr_nf_pages - 1 (the history of the errata, and pseudo-random ones of a class, 1 \
-         to 9 not-full pages)",
-        promises.as_ref().map(|promises| promises.iter().all(|promise| promise.moved == 0)),
-        promises.map_or_else(
-            || "-".into(),
-            |promises| {
-                let sum = |of: fn(&Promise) -> u64| promises.iter().map(of).sum::<u64>();
-                format!(
-                    "{} of {} frees move an object; while n_f < max_nr_nf_pages - 2, {} of {}",
-                    sum(|promise| promise.moved),
-                    sum(|promise| promise.frees),
-                    sum(|promise| promise.with_one_less.1),
-                    sum(|promise| promise.with_one_less.0)
-                )
-            },
-        ),
-    ).because(
+    claims.push(
+        Claim::new(
+            "proposition 1: a free moves nothing while n_f < max_nr_nf_pages - 1 (the history of the errata, and \
+         pseudo-random ones of a class, 1 to 9 not-full pages)",
+            promises.as_ref().map(|promises| promises.iter().all(|promise| promise.moved == 0)),
+            promises.map_or_else(
+                || "-".into(),
+                |promises| {
+                    let sum = |of: fn(&Promise) -> u64| promises.iter().map(of).sum::<u64>();
+                    format!(
+                        "{} of {} frees move an object; while n_f < max_nr_nf_pages - 2, {} of {}",
+                        sum(|promise| promise.moved),
+                        sum(|promise| promise.frees),
+                        sum(|promise| promise.with_one_less.1),
+                        sum(|promise| promise.with_one_less.0)
+                    )
+                },
+            ),
+        )
+        .because(
             Refuted,
-            "a page that becomes half full moves to the front of the not-full list, so later allocations fill another page \
-             than the proof assumes (the history in the errata)",
-        ));
+            "a page that becomes half full moves to the front of the not-full list, so later allocations fill another \
+             page than the proof assumes (the history in the errata)",
+        ),
+    );
     claims
 }
 

@@ -28,7 +28,8 @@ const GIST: [(&str, &[Sentence]); 6] = [
             (
                 "section 6.1: its worst case of free",
                 Refuted,
-                "The stated worst case of free is not the worst: one whose neighbours are alone in their lists is longer.",
+                "The stated worst case of free is not the worst: one whose neighbours are alone in their lists is \
+                 longer.",
             ),
             (
                 "summary: F of TLSF",
@@ -38,12 +39,14 @@ const GIST: [(&str, &[Sentence]); 6] = [
             (
                 "(e) mean F: binary buddy below half-fit",
                 Refuted,
-                "Half-fit does not fragment by 80 %, but less than a binary buddy; a search one list too high would explain most of it.",
+                "Half-fit does not fragment by 80 %, but less than a binary buddy; a search one list too high would \
+                 explain most of it.",
             ),
             (
                 "table VI: TLSF has",
                 NotReproduced,
-                "Table VI is nearly reproduced, but only with a unit of the holding time, which the paper omits, that we fitted to it.",
+                "Table VI is nearly reproduced, but only with a unit of the holding time, which the paper omits, that \
+                 we fitted to it.",
             ),
         ],
     ),
@@ -63,7 +66,8 @@ const GIST: [(&str, &[Sentence]); 6] = [
             (
                 "fast-fit and quick-fit have the best means",
                 Refuted,
-                "The order of the means is one of implementations: here first-fit and the binary buddy are the fastest.",
+                "The order of the means is one of implementations: here first-fit and the binary buddy are the \
+                 fastest.",
             ),
             (
                 "the scenarios are safe",
@@ -108,12 +112,14 @@ const GIST: [(&str, &[Sentence]); 6] = [
             (
                 "6.9: except in regis1",
                 Refuted,
-                "Most of TLSF's waste is its headers and control structure, as the thesis' tables say and its text denies.",
+                "Most of TLSF's waste is its headers and control structure, as the thesis' tables say and its text \
+                 denies.",
             ),
             (
                 "6.10: binary buddies take longer",
                 Refuted,
-                "Binary buddies are not always slower than TLSF: in tables 3 and 4 they are faster in every case, here in malloc.",
+                "Binary buddies are not always slower than TLSF: in tables 3 and 4 they are faster in every case, here \
+                 in malloc.",
             ),
             (
                 "6.9: tlsf has the lowest F",
@@ -138,17 +144,20 @@ const GIST: [(&str, &[Sentence]); 6] = [
             (
                 "proposition 1",
                 Refuted,
-                "Proposition 1 is false with the order of pages that the paper prescribes; a condition with one page less held in all tests.",
+                "Proposition 1 is false with the order of pages that the paper prescribes; a condition with one page \
+                 less held in all tests.",
             ),
             (
                 "2.5.1: a page-block loses",
                 Refuted,
-                "Internal fragmentation can exceed an eighth of an object: of small ones, and of large ones with 46 size classes.",
+                "Internal fragmentation can exceed an eighth of an object: of small ones, and of large ones with 46 \
+                 size classes.",
             ),
             (
                 "7c: free with partial compaction",
                 Calibrated,
-                "The tasks of figure 7 are not given; a search found some that behave as reported, for one draw of sizes.",
+                "The tasks of figure 7 are not given; a search found some that behave as reported, for one draw of \
+                 sizes.",
             ),
         ],
     ),
@@ -158,12 +167,14 @@ const GIST: [(&str, &[Sentence]); 6] = [
             (
                 "the usual ranking is inverted",
                 Confirmed,
-                "Best-fit and TLSF, which waste little on programs, need more than first-fit or a buddy in the worst case.",
+                "Best-fit and TLSF, which waste little on programs, need more than first-fit or a buddy in the worst \
+                 case.",
             ),
             (
                 "an adversary makes half-fit need",
                 Confirmed,
-                "Half-fit needs about n times M: what o1heap's documentation states for its kind does not suffice for it.",
+                "Half-fit needs about n times M: what o1heap's documentation states for its kind does not suffice for \
+                 it.",
             ),
         ],
     ),

@@ -216,12 +216,16 @@ fn verdicts(chapters: &[Chapter]) -> Markup {
                 button type="button" data-filter="" aria-pressed="true" { "all (" (all) ")" }
                 @for verdict in Verdict::ALL {
                     @let of_all: usize = chapters.iter().map(|chapter| verdict.count(&chapter.claims)).sum();
-                    button type="button" data-filter=(verdict.name()) aria-pressed="false" { (verdict.name()) " (" (of_all) ")" }
+                    button type="button" data-filter=(verdict.name()) aria-pressed="false" {
+                        (verdict.name()) " (" (of_all) ")"
+                    }
                 }
             }
             div.scroll {
                 table.claims {
-                    thead { tr { th.left { "chapter" } th.left { "verdict" } th.left { "claim" } th.left { "why" } th.left { "figures" } } }
+                    thead {
+                        tr { @for name in ["chapter", "verdict", "claim", "why", "figures"] { th.left { (name) } } }
+                    }
                     tbody {
                         @for chapter in chapters {
                             @for claim in &chapter.claims {

@@ -99,9 +99,11 @@ impl Judge<'_> {
                 &named(&names, &self.published(&names, |row| row.allocate.model_mean as f64)),
                 ours.map(|means| named(&names, &means)),
             ),
-        ).because(
+        )
+        .because(
             Refuted,
-            "the order is one of implementations: first-fit has the least mean here, a search of a tree takes more, and best-fit, which looks at all gaps, takes most",
+            "the order is one of implementations: first-fit has the least mean here, a search of a tree takes more, \
+             and best-fit, which looks at all gaps, takes most",
         )
     }
 
@@ -115,9 +117,11 @@ impl Judge<'_> {
                 &named(&names, &self.published(&names, |row| row.allocate.model_mean as f64)),
                 ours.map(|means| named(&names, &means)),
             ),
-        ).because(
+        )
+        .because(
             Refuted,
-            "the binary buddy takes few instructions more than for a malloc without a split; best-fit, which looks at all gaps, is dearer than both",
+            "the binary buddy takes few instructions more than for a malloc without a split; best-fit, which looks at \
+             all gaps, is dearer than both",
         )
     }
 
@@ -185,10 +189,12 @@ impl Judge<'_> {
     fn buddy_ratio(&self) -> Claim {
         let (published, ours) = self.scenario_ratio(&BUDDIES);
         Claim::new(
-            "buddies: the worst malloc is around seven times the mean (we accept 4.5 to 8.5 times, since the Fibonacci buddy's published figure is 4.9)",
+            "buddies: the worst malloc is around seven times the mean (we accept 4.5 to 8.5 times, since the Fibonacci \
+             buddy's published figure is 4.9)",
             ours.as_deref().map(|ratios| ratios.iter().all(|ratio| AROUND_SEVEN.contains(ratio))),
             both(&named(&BUDDIES, &published), ours.map(|ratios| named(&BUDDIES, &ratios))),
-        ).because(
+        )
+        .because(
             Refuted,
             "the worst case splits a block at every level, as there; the means are lower in comparison with it",
         )
@@ -257,8 +263,8 @@ impl Judge<'_> {
         )
         .calibrated(
             true,
-            "we fitted the model's time between two mallocs to the published share of the mean; quick-fit alone has rare \
-             mallocs that cut a whole page",
+            "we fitted the model's time between two mallocs to the published share of the mean; quick-fit alone has \
+             rare mallocs that cut a whole page",
         )
     }
 
@@ -291,7 +297,8 @@ impl Judge<'_> {
         .because(Confirmed, "a split at each level is cheap, and a tree of free blocks is short beside a list of them")
         .because(
             Refuted,
-            "it holds for the buddies; the scenario's tree of fast-fit is so deep that its malloc is a larger multiple of the mean malloc here than in the paper",
+            "it holds for the buddies; the scenario's tree of fast-fit is so deep that its malloc is a larger multiple \
+             of the mean malloc here than in the paper",
         )
     }
 
@@ -310,7 +317,11 @@ impl Judge<'_> {
             both(&format!("{} times", published.map_or_else(String::new, digits)), ours.map(digits)),
         )
         .because(Confirmed, "it merges once at each level")
-        .because(Refuted, "the buddy's worst free merges once at each level; the sequential fits' free, the divisor, takes only a few instructions here, so the ratio is larger")
+        .because(
+            Refuted,
+            "the buddy's worst free merges once at each level; the sequential fits' free, the divisor, \
+                           takes only a few instructions here, so the ratio is larger",
+        )
     }
 
     fn more_frequent(&self) -> Claim {
@@ -334,7 +345,8 @@ impl Judge<'_> {
         )
         .because(
             Refuted,
-            "the paper's own figures say the opposite of all 21: malloc's share in the model is below that in the decoder",
+            "the paper's own figures say the opposite of all 21: malloc's share in the model is below that in the \
+             decoder",
         )
         .calibrated(
             true,
@@ -386,8 +398,8 @@ impl Judge<'_> {
         )
         .because(
             Refuted,
-            "in the paper's own table 3, two frees were observed above their analytical worst case; here, a free that finds \
-             another list in use executes a few instructions more than the scenario's",
+            "in the paper's own table 3, two frees were observed above their analytical worst case; here, a free that \
+             finds another list in use executes a few instructions more than the scenario's",
         )
     }
 
@@ -416,8 +428,8 @@ impl Judge<'_> {
         let verdict = linear.filter(|_| reaches).map(|growth| flat >= 2 && (0.9..1.1).contains(&growth));
         let text = |point: &Point| format!("{} in {} KiB", point.instructions, point.heap_bytes >> 10);
         Claim::new(
-            "quick-fit: the worst malloc is flat in small heaps and linear in large ones (the two smallest cost the same; the two largest \
-             are in proportion within a tenth)",
+            "quick-fit: the worst malloc is flat in small heaps and linear in large ones (the two smallest cost the \
+             same; the two largest are in proportion within a tenth)",
             verdict,
             match (points.first(), points.get(flat.saturating_sub(1)), points.last()) {
                 (Some(first), Some(knee), Some(last)) => {
@@ -425,7 +437,8 @@ impl Judge<'_> {
                 }
                 _ => "not measured".into(),
             },
-        ).because(Confirmed, "cutting a page costs the same in any heap; searching the list of pages does not")
+        )
+        .because(Confirmed, "cutting a page costs the same in any heap; searching the list of pages does not")
     }
 
     fn logarithmic(&self) -> Claim {
@@ -474,10 +487,11 @@ impl Judge<'_> {
                     names.join(", ")
                 },
             ),
-        ).because(
+        )
+        .because(
             Refuted,
-            "the binary buddy has the lowest worst case in all heaps: a split takes a few instructions here, cutting a page \
-             into fragments thousands",
+            "the binary buddy has the lowest worst case in all heaps: a split takes a few instructions here, cutting a \
+             page into fragments thousands",
         )
     }
 }

@@ -153,12 +153,14 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
         let all: Vec<f64> = members.iter().flat_map(|row| judged(row)).map(|(.., share)| share).collect();
         Claim::new(
             format!(
-                "{formula}: none of these adversaries makes {} need more (but for {ENDS} units at the ends of the heap)",
+                "{formula}: none of these adversaries makes {} need more (but for {ENDS} units at the ends of the \
+                 heap)",
                 members.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>().join(", ")
             ),
             verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
             if formatted.is_empty() { "-".into() } else { format!("closest: {}", formatted.join("; ")) },
-        ).because(Confirmed, "a theorem on the allocator as implemented (docs/guarantees)")
+        )
+        .because(Confirmed, "a theorem on the allocator as implemented (docs/guarantees)")
     };
     formulas.into_iter().map(claim).collect()
 }
@@ -171,17 +173,22 @@ fn buddies(found: &Robson) -> Option<Claim> {
         units(need) / allowed
     };
     let most = needs(row, Adversary::Powers).max_by(|one, other| share(one).total_cmp(&share(other)));
-    Some(Claim::new(
-        format!(
-            "requests that are powers of two: Robson's program does not make the binary buddy need more than M(1 + log2 n) + n - 1 (but for \
-             {ENDS} units at the ends of the heap)"
-        ),
-        most.map(|need| share(need) <= 1.0),
-        most.map_or_else(
-            || "-".into(),
-            |need| format!("closest: {:.2} of {:.2} M with n = {}", need.ratio(), need.ratio() / share(need), need.n),
-        ),
-    ).because(Confirmed, "without rounding, a buddy loses what is free between blocks alone"))
+    Some(
+        Claim::new(
+            format!(
+                "requests that are powers of two: Robson's program does not make the binary buddy need more than M(1 + \
+             log2 n) + n - 1 (but for {ENDS} units at the ends of the heap)"
+            ),
+            most.map(|need| share(need) <= 1.0),
+            most.map_or_else(
+                || "-".into(),
+                |need| {
+                    format!("closest: {:.2} of {:.2} M with n = {}", need.ratio(), need.ratio() / share(need), need.n)
+                },
+            ),
+        )
+        .because(Confirmed, "without rounding, a buddy loses what is free between blocks alone"),
+    )
 }
 
 /// The results of the combs.
@@ -286,10 +293,11 @@ fn moving(found: &Robson) -> Option<Claim> {
                 grows more slowly with n than the lower bound of all others, although each class in use has a page",
             all.as_ref().map(|all| all.iter().all(|(grows, law, ..)| grows < law)),
             figures.collect::<Vec<_>>().join("; "),
-        ).because(
+        )
+        .because(
             Refuted,
-            "it has no fragmentation between pages, but a page for each class in use: with M as small as here, pages of all \
-             classes grow faster with n than the bound",
+            "it has no fragmentation between pages, but a page for each class in use: with M as small as here, pages \
+             of all classes grow faster with n than the bound",
         )
         .because(Confirmed, "objects move into the gaps")
     })

@@ -1,5 +1,5 @@
-//! The TLSF paper's claims, compared with our figures by rules that the claims state. Every rule is chosen such that the
-//! published figures satisfy it, which a test shows.
+//! The TLSF paper's claims, compared with our figures by rules that the claims state. Every rule is chosen such that
+//! the published figures satisfy it, which a test shows.
 
 use crate::papers::claims::Verdict::{Confirmed, NotReproduced, Refuted};
 use crate::papers::published::TLSF;
@@ -27,8 +27,9 @@ const FOUR: usize = 3;
 /// The reason if an interval does not decide.
 const OPEN: &str = "an interval of 99 % includes the limit: more task sets would decide";
 /// The reason for all claims about cycles.
-const CYCLES: &str = "the paper's cycles are those of a processor without other load, of which interrupts were removed; \
-                      ticks of a shared machine differ between runs by more than allocators do. The instructions decide";
+const CYCLES: &str = "the paper's cycles are those of a processor without other load, of which interrupts were \
+                      removed; ticks of a shared machine differ between runs by more than allocators do. The \
+                      instructions decide";
 
 /// All claims, in the paper's order.
 #[must_use]
@@ -229,8 +230,8 @@ impl Judge<'_> {
         let theirs = |name: &str| Some(TLSF.table_4.free[name].map(|four| four[1]));
         vec![
             Claim::new(
-                "(c) the maximum cycles of malloc of half-fit and TLSF are 3 to 5 times below those of binary buddy and \
-                 dlmalloc (2.5 times at least, in every profile)",
+                "(c) the maximum cycles of malloc of half-fit and TLSF are 3 to 5 times below those of binary buddy \
+                 and dlmalloc (2.5 times at least, in every profile)",
                 ours.map(|ratios| ratios.iter().all(|ratio| *ratio >= 2.5)),
                 format!(
                     "smaller of binary buddy and dlmalloc / larger of half-fit and TLSF: {} published, {} ours, {} at \
@@ -540,8 +541,8 @@ impl Judge<'_> {
             .because(Confirmed, "the static bound of the machine code is what the scenario executes")
             .because(
                 Refuted,
-                "a free whose two neighbours are each the last block of their list and of their power of two clears two \
-                 more bits; the paper's own table II has these costs",
+                "a free whose two neighbours are each the last block of their list and of their power of two clears \
+                 two more bits; the paper's own table II has these costs",
             )
         };
         let published = TLSF.section_6_1;
@@ -607,8 +608,8 @@ fn of_internal(cells: &[Cell]) -> Vec<Claim> {
         let bound = 1.0 / (1.0 + f64::from(1_u32 << j));
         Claim::new(
             format!(
-                "section 5.3: a request loses at most 1/(1 + 2^J) of its block, J = {j} (sizes from 512 B on, where lists \
-                 are wider than a granule)"
+                "section 5.3: a request loses at most 1/(1 + 2^J) of its block, J = {j} (sizes from 512 B on, where \
+                 lists are wider than a granule)"
             ),
             worst.map(|worst| worst.lost() <= bound),
             format!(
@@ -704,11 +705,11 @@ mod tests {
     fn the_published_figures_pass_the_rules() {
         let claims = judged(&published(), &[]);
         let count = |start: &str, verdict: Verdict| of(&claims, start).iter().filter(|one| **one == verdict).count();
-        for (letter, confirmed) in [("(a)", 2), ("(b)", 5), ("(d)", 1), ("(e)", 3), ("summary", 2)] {
-            assert_eq!(count(letter, Verdict::Confirmed), confirmed, "{letter}: {claims:#?}");
+        for (part, confirmed) in [("(a)", 2), ("(b)", 5), ("(d)", 1), ("(e)", 3), ("summary", 2)] {
+            assert_eq!(count(part, Verdict::Confirmed), confirmed, "{part}: {claims:#?}");
         }
         // Cycles are not compared; what a reading of ours was chosen by is not confirmed by it.
-        let not_compared = ["(c)", "(d)"].map(|letter| count(letter, Verdict::NotComparable));
+        let not_compared = ["(c)", "(d)"].map(|part| count(part, Verdict::NotComparable));
         assert_eq!(not_compared, [2, 3], "{claims:#?}");
         assert_eq!((count("table VI", Verdict::Calibrated), count("section 8", Verdict::Calibrated)), (5, 1));
     }
@@ -733,8 +734,8 @@ mod tests {
             *pool = Pool { subject: pool.subject.clone(), ..other };
         }
         let claims = judged(&pools, &[]);
-        for letter in ["(a)", "(b)", "(e)"] {
-            assert!(of(&claims, letter).contains(&Verdict::Refuted), "{letter}: {claims:#?}");
+        for part in ["(a)", "(b)", "(e)"] {
+            assert!(of(&claims, part).contains(&Verdict::Refuted), "{part}: {claims:#?}");
         }
         assert_eq!(of(&claims, "table VI")[0], Verdict::NotReproduced);
     }

@@ -15,8 +15,8 @@ const COMPARABLE: f64 = 2.0;
 /// not judged.
 const PUBLISHED_THREADS: u32 = 16;
 /// The reason for claims about the ticks of fewer threads.
-const FEW: &str = "the paper has 16 threads on 16 cores; fewer threads contend less, and the largest of their ticks are \
-                   disturbances of the machine, with one thread as well";
+const FEW: &str = "the paper has 16 threads on 16 cores; fewer threads contend less, and the largest of their ticks \
+                   are disturbances of the machine, with one thread as well";
 /// Number of threads for which claims are evaluated: the maximum with one processor per thread.
 fn threads(found: &WaitFree) -> Option<u32> {
     let threads = found.cells.iter().map(|cell| cell.threads);
@@ -66,61 +66,43 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
     let both = pairs(found, TREE, locked);
     let mut claims = Vec::new();
     let contended = threads(found).is_some_and(|threads| threads >= PUBLISHED_THREADS);
-    let all = |test: &dyn Fn(&Figures, &Figures) -> bool| {
-        both.as_ref().map(|pairs| pairs.iter().all(|(_, ours, other)| test(ours, other)))
-    };
     let of = threads(found).map_or_else(String::new, |threads| format!(" ({threads} threads)"));
-    claims.push(
+    type Theirs<'a> = &'a dyn Fn(Column, Column) -> String;
+    type Ours<'a> = &'a dyn Fn(&Figures, &Figures) -> String;
+    // A claim about ticks in every case, with figures of the paper's allocator and locked TLSF.
+    let ticks = |claim: &str, test: &dyn Fn(&Figures, &Figures) -> bool, theirs: Theirs<'_>, ours: Ours<'_>| {
         Claim::new(
-            format!("its coefficient of variation is far below locked TLSF's: at most half in every case{of}"),
-            all(&|ours, other| ours.cv() <= FAR_BELOW * other.cv()),
-            format!(
-                "published {}; ours {}",
-                published(&|ours, other| format!("{:.2} against {:.2}", ours.cv, other.cv)),
-                formatted(&both, |ours, other| format!("{:.2} against {:.2}", ours.cv(), other.cv()))
-            ),
+            format!("{claim}{of}"),
+            both.as_ref().map(|pairs| pairs.iter().all(|(_, ours, other)| test(ours, other))),
+            format!("published {}; ours {}", published(theirs), formatted(&both, ours)),
         )
-        .not_comparable(!contended, FEW),
-    );
-    claims.push(
-        Claim::new(
-            format!("its maximum is 8 to 20 times below locked TLSF's: at least 8 in every case{of}"),
-            all(&|ours, other| other.ticks.max as f64 >= 8.0 * ours.ticks.max as f64),
-            format!(
-                "published {}; ours {}",
-                published(&|ours, other| format!("{:.1}", other.max / ours.max)),
-                formatted(&both, |ours, other| format!("{:.1}", other.ticks.max as f64 / ours.ticks.max.max(1) as f64))
-            ),
-        )
-        .not_comparable(!contended, FEW),
-    );
-    claims.push(
-        Claim::new(
-            format!("its median is comparable to locked TLSF's: within a factor of 2 in every case{of}"),
-            all(&|ours, other| {
-                let ratio = ours.ticks.p50.max(1) as f64 / other.ticks.p50.max(1) as f64;
-                (1.0 / COMPARABLE..=COMPARABLE).contains(&ratio)
-            }),
-            format!(
-                "published {}; ours {}",
-                published(&|ours, other| format!("{:.2}", ours.median / other.median)),
-                formatted(&both, |ours, other| format!("{:.2}", ours.ticks.p50 as f64 / other.ticks.p50.max(1) as f64))
-            ),
-        )
-        .not_comparable(!contended, FEW),
-    );
-    claims.push(
-        Claim::new(
-            format!("its average is below locked TLSF's in every case{of}"),
-            all(&|ours, other| ours.ticks.mean < other.ticks.mean),
-            format!(
-                "published {}; ours {}",
-                published(&|ours, other| format!("{:.2}", ours.mean / other.mean)),
-                formatted(&both, |ours, other| format!("{:.2}", ours.ticks.mean / other.ticks.mean))
-            ),
-        )
-        .not_comparable(!contended, FEW),
-    );
+        .not_comparable(!contended, FEW)
+    };
+    claims.push(ticks(
+        "its coefficient of variation is far below locked TLSF's: at most half in every case",
+        &|ours, other| ours.cv() <= FAR_BELOW * other.cv(),
+        &|ours, other| format!("{:.2} against {:.2}", ours.cv, other.cv),
+        &|ours, other| format!("{:.2} against {:.2}", ours.cv(), other.cv()),
+    ));
+    claims.push(ticks(
+        "its maximum is 8 to 20 times below locked TLSF's: at least 8 in every case",
+        &|ours, other| other.ticks.max as f64 >= 8.0 * ours.ticks.max as f64,
+        &|ours, other| format!("{:.1}", other.max / ours.max),
+        &|ours, other| format!("{:.1}", other.ticks.max as f64 / ours.ticks.max.max(1) as f64),
+    ));
+    let median = |ours: &Figures, other: &Figures| ours.ticks.p50.max(1) as f64 / other.ticks.p50.max(1) as f64;
+    claims.push(ticks(
+        "its median is comparable to locked TLSF's: within a factor of 2 in every case",
+        &|ours, other| (1.0 / COMPARABLE..=COMPARABLE).contains(&median(ours, other)),
+        &|ours, other| format!("{:.2}", ours.median / other.median),
+        &|ours, other| format!("{:.2}", median(ours, other)),
+    ));
+    claims.push(ticks(
+        "its average is below locked TLSF's in every case",
+        &|ours, other| ours.ticks.mean < other.ticks.mean,
+        &|ours, other| format!("{:.2}", ours.mean / other.mean),
+        &|ours, other| format!("{:.2}", ours.ticks.mean / other.ticks.mean),
+    ));
     claims.push(of_atops(found, contended));
     let used = |name: &str, case: Case| figures(found, name, case)?.utilisation.map(|share| share.mean);
     let shares: Option<Vec<(f64, f64)>> =
@@ -157,7 +139,8 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
             || "not counted".into(),
             |writes| {
                 format!(
-                    "{writes} read-modify-writes, two for each node visited: at most {} of {nodes}, where every second leaf is free",
+                    "{writes} read-modify-writes, two for each node visited: at most {} of {nodes}, where every second \
+                     leaf is free",
                     writes.div_ceil(2)
                 )
             },
@@ -241,16 +224,16 @@ fn of_rejections() -> Claim {
     let (rejects, states) = may_reject(8, [1, 1, 2, 1]);
     let rejects = rejects.contains(&true);
     Claim::new(
-        "3.6: in a tree of 8 leaves, no execution rejects one of the requests of sizes 1, 1, 2 and 1 (every execution of \
-         figure 3's pseudo-code)",
+        "3.6: in a tree of 8 leaves, no execution rejects one of the requests of sizes 1, 1, 2 and 1 (every execution \
+         of figure 3's pseudo-code)",
         Some(!rejects),
         format!("{states} states from an empty tree, {} a rejection", if rejects { "some with" } else { "none with" }),
     )
     .because(Confirmed, "while one request looks into a subtree that is too small, the other half has room")
     .because(
         Refuted,
-        "requests that look into one half hold leaves of the root meanwhile, and a request of two finds neither half with \
-         two free leaves in one subtree",
+        "requests that look into one half hold leaves of the root meanwhile, and a request of two finds neither half \
+         with two free leaves in one subtree",
     )
 }
 
@@ -308,8 +291,8 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
         let (confirmed, figures) = below_every_peer(found, of);
         claims.push(Claim::new(what, confirmed, figures).because(
             Refuted,
-            "of two processors: an allocator that takes blocks from a cache of the thread is shorter still, and a disturbance \
-             of microseconds is a large multiple of a short mean",
+            "of two processors: an allocator that takes blocks from a cache of the thread is shorter still, and a \
+             disturbance of microseconds is a large multiple of a short mean",
         )
         .because(Confirmed, "a slot never waits for another"));
     }

@@ -52,9 +52,9 @@ struct Periodic {
 }
 
 /// The five tasks of section 5.3, whose parameters the paper omits: two with small, short-lived objects, three with
-/// large, long-lived ones. They were found by 15,000 steps of hill climbing from the best of 20,000 random task sets, by
-/// what the paper reports: compaction in the first 550 frees and none after that, and no compaction with its bounds of
-/// not-full pages.
+/// large, long-lived ones. They were found by 15,000 steps of hill climbing from the best of 20,000 random task sets,
+/// by what the paper reports: compaction in the first 550 frees and none after that, and no compaction with its bounds
+/// of not-full pages.
 const PERIODIC: [Periodic; 5] = [
     Periodic { period: 22, hold: 131, sizes: (177, 302), objects: 17 },
     Periodic { period: 49, hold: 329, sizes: (96, 266), objects: 24 },

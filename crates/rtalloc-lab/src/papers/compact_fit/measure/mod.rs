@@ -388,8 +388,8 @@ fn of_classes(subject: &Subject) -> Result<Vec<(usize, [usize; 3])>, String> {
     Ok(classes)
 }
 
-/// The largest losses in per cent of an object that is larger than the smallest page-block: in page-blocks, and in whole
-/// pages. The smallest object of a class loses most.
+/// The largest losses in per cent of an object that is larger than the smallest page-block: in page-blocks, and in
+/// whole pages. The smallest object of a class loses most.
 fn of_objects(subject: &Subject) -> Option<[f64; 2]> {
     let mut most = [0.0_f64; 2];
     for (size, [_, usable, objects]) in of_classes(subject).ok()?.into_iter().skip(1) {

@@ -142,7 +142,7 @@ fn line(operations: &[(u32, u32)]) -> (f64, f64) {
 }
 
 /// Mean and standard deviation.
-pub(in crate::papers::compact_fit) fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let count = values.clone().count().max(1) as f64;
     let mean = values.clone().sum::<f64>() / count;
     (mean, (values.map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())

@@ -24,16 +24,16 @@ pub(super) fn errata() -> Vec<String> {
             free("best-fit")
         ),
         format!(
-            "Table 2 has {} cycles for the worst malloc of btree-best-fit, {:.2} times its mean and the lowest of all seven. Sections 3.1.1, 4.2 and \
-             5.1 say that it is linear in the number of free blocks, and its worst free is {} cycles. With the degenerate tree of section 3.1.1 \
-             ours is linear in the free blocks.",
+            "Table 2 has {} cycles for the worst malloc of btree-best-fit, {:.2} times its mean and the lowest of all \
+             seven. Sections 3.1.1, 4.2 and 5.1 say that it is linear in the number of free blocks, and its worst free \
+             is {} cycles. With the degenerate tree of section 3.1.1 ours is linear in the free blocks.",
             tree.scenario,
             tree.scenario as f64 / tree.model_mean as f64,
             PUAUT.table_3.rows["btree-best-fit"].scenario
         ),
-        "Section 5.1 has the worst case of indexed fits grow linearly with the heap. The tree by size of section 2.3.1 has one node for each size of \
-         free blocks, and n different sizes need n(n + 1)/2 granules: it grows with the square root of the heap. Fast-fit's tree has a \
-         node for each free block."
+        "Section 5.1 has the worst case of indexed fits grow linearly with the heap. The tree by size of section 2.3.1 \
+         has one node for each size of free blocks, and n different sizes need n(n + 1)/2 granules: it grows with the \
+         square root of the heap. Fast-fit's tree has a node for each free block."
             .into(),
         "Section 2.3.1 calls the tree self-adjusting and, two sentences later, not balanced by construction; section \
          3.1.2 reorganises it to keep it balanced. Ours is a splay tree, whose worst case is linear and whose mean \
@@ -45,8 +45,8 @@ pub(super) fn errata() -> Vec<String> {
              seven times less often. Figure 3's shares cannot be recomputed without knowing which is correct.",
         ),
         format!(
-            "The inter-arrival time was chosen so that malloc takes one per cent of the time in the mean of the seven allocators (section 3.3). By \
-             table 2 it takes {model:.1} % of the MEAN model's, free not counted.",
+            "The inter-arrival time was chosen so that malloc takes one per cent of the time in the mean of the seven \
+             allocators (section 3.3). By table 2 it takes {model:.1} % of the MEAN model's, free not counted.",
         ),
         format!(
             "Figure 2's ratio is around seven for the buddies (section 4.1): {:.1} and {:.1} times the mean of the \
@@ -56,8 +56,9 @@ pub(super) fn errata() -> Vec<String> {
             over_mean("buddy-bin", Load::Decoder),
             over_mean("buddy-fibo", Load::Decoder)
         ),
-        "All performance features of the Pentium were disabled (section 3.4), caches included, and the conclusion leaves their \
-         effect to further work. Instructions have no caches either; what caches add is in the ticks of `rtalloc run`."
+        "All performance features of the Pentium were disabled (section 3.4), caches included, and the conclusion \
+         leaves their effect to further work. Instructions have no caches either; what caches add is in the ticks of \
+         `rtalloc run`."
             .into(),
         "The conclusion counts indexed fits among those that perform poorly in the worst case, and buddies and \
          quick-fit as the most predictable; section 4.1 finds buddies and fast-fit realistic to budget by their worst \

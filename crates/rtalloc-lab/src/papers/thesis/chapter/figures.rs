@@ -205,7 +205,8 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
         &format!("overhead-{slug}"),
         (
             &caption,
-            "Bytes that the allocators use for metadata; logarithmic. Dashed: L in the thesis' table, of another program.",
+            "Bytes that the allocators use for metadata; logarithmic. Dashed: L in the thesis' table, of another \
+             program.",
         ),
         &[panel],
         &names,

@@ -92,8 +92,8 @@ fn traces(found: &Thesis) -> Result<Section, PlotError> {
     Ok(Section {
         title: "Section 6.1: the traces, figures 14 to 19".into(),
         about: format!(
-            "Requests of up to {LARGEST_BYTES} B, aligned to 8, in a heap of {}. boot and stable are substitutes: the thesis' recordings \
-             are not available.",
+            "Requests of up to {LARGEST_BYTES} B, aligned to 8, in a heap of {}. boot and stable are substitutes: the \
+             thesis' recordings are not available.",
             number::bytes(found.settings.heap_bytes)
         ),
         tables: vec![(String::new(), Tabled::new(&headings, 1, found.traces.iter().map(row)))],
@@ -374,8 +374,8 @@ fn pages(found: &Thesis) -> Section {
     };
     Section {
         title: "Section 6.3: the first operations".into(),
-        about: "Instructions in an empty heap. The thesis took all pages before its runs, so its times exclude taking one; \
-                ours take a page when it is needed, so tables 3 and 4 include it."
+        about: "Instructions in an empty heap. The thesis took all pages before its runs, so its times exclude taking \
+                one; ours take a page when it is needed, so tables 3 and 4 include it."
             .into(),
         tables: vec![(
             String::new(),

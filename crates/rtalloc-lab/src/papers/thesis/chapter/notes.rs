@@ -27,10 +27,11 @@ pub(super) fn notes(found: &Thesis) -> Vec<String> {
          fragmentation: granted but not requested bytes; for regions all bytes of pages in use that no live block \
          requested, as the thesis counts it (6.9)."
             .into(),
-        "As published: regis1, regis2 and reaps have the footers of the thesis, a counter, class and list of 32-bit words, \
-         without the marks by which the library's find double frees; tlsf has granules and headers of 8 bytes, sss headers of 8. \
-         Differences: our other control structures have words of 64 bits, and our model traces came from a different \
-         generator; the numbers of allocations, 100,000 in uniform and 95,400 in small, are our choice: with them M of small is the published one within 1 %. The clocks differ, so means are compared \
+        "As published: regis1, regis2 and reaps have the footers of the thesis, a counter, class and list of 32-bit \
+         words, without the marks by which the library's find double frees; tlsf has granules and headers of 8 bytes, \
+         sss headers of 8. Differences: our other control structures have words of 64 bits, and our model traces came \
+         from a different generator; the numbers of allocations, 100,000 in uniform and 95,400 in small, are our \
+         choice: with them M of small is the published one within 1 %. The clocks differ, so means are compared \
          relative to that of tlsf. Where every replica was disturbed, the maximum in ticks is noise of the machine."
             .into(),
     ];
@@ -53,32 +54,38 @@ pub(super) fn errata() -> Vec<String> {
         "6.10 says that binary buddies take longer than TLSF in all cases, and the summary that TLSF's times are \
          lower; tables 3 and 4 have lower means for bbuddy everywhere (119/77 against 186/152 cycles, 114/68 against \
          163/138). 6.7 is right: bbuddy performs surprisingly well.",
-        "6.9 says that tlsf has the highest I. Tables 7 and 8 have a higher one for sss: 62.94 against 53.33 %, 67.62 against 63.06 %.",
-        "6.9 says that regis1 and regis2 have clearly the highest fragmentation. In table 6 sss has 351.99 %, regis1 313.77 %.",
+        "6.9 says that tlsf has the highest I. Tables 7 and 8 have a higher one for sss: 62.94 against 53.33 %, 67.62 \
+         against 63.06 %.",
+        "6.9 says that regis1 and regis2 have clearly the highest fragmentation. In table 6 sss has 351.99 %, regis1 \
+         313.77 %.",
         "6.9 says that fragmentation and overhead grow from uniform to small in all cases but reaps. F does; but I \
          falls for bframe (28.13 to 23.96 %), regis1 and regis2, and rises for reaps (15.76 to 17.50 %). L / M, which \
          is F \u{b7} I, behaves as stated: overhead may mean that.",
-        "6.9 says that for all allocators but the regions most waste is neither internal fragmentation nor overhead. In \
-         tables 5 to 8 overhead alone is more than half of tlsf's waste everywhere, and of sss's on uniform and small.",
-        "4.2.1 regrets that dlmalloc's option for real-time systems was noticed too late. It is NO_SEGMENT_TRAVERSAL of \
-         2.8.6, which bounds the release of memory to the system; the searches of bins and trees stay. The Rust port \
-         measured here has no such option, and takes its memory from one region.",
-        "6.9 says that uniform and small have more than 1447 KB live. regis1 had 1,466,063 B on small when it failed: 1432 KiB. 1447 is regis2's.",
+        "6.9 says that for all allocators but the regions most waste is neither internal fragmentation nor overhead. \
+         In tables 5 to 8 overhead alone is more than half of tlsf's waste everywhere, and of sss's on uniform and \
+         small.",
+        "4.2.1 regrets that dlmalloc's option for real-time systems was noticed too late. It is NO_SEGMENT_TRAVERSAL \
+         of 2.8.6, which bounds the release of memory to the system; the searches of bins and trees stay. The Rust \
+         port measured here has no such option, and takes its memory from one region.",
+        "6.9 says that uniform and small have more than 1447 KB live. regis1 had 1,466,063 B on small when it failed: \
+         1432 KiB. 1447 is regis2's.",
         "6.1 takes a standard deviation of 19.455 B so that 90 % of the requests are under 64 B. Of Normal(32, 19.455) \
-         95 % are: 90 % lie between 0 and 64. What becomes of negative values is not said: by table 8, sss has about 47,800 live blocks of 35.4 B in the mean, which 100,000 draws leave without the negative ones. The published 19.455 is kept here.",
+         95 % are: 90 % lie between 0 and 64. What becomes of negative values is not said: by table 8, sss has about \
+         47,800 live blocks of 35.4 B in the mean, which 100,000 draws leave without the negative ones. The published \
+         19.455 is kept here.",
         "For 65 bytes, 5.7 says that half of the block is lost, 6.3 roughly all of the request: 63 of 128 bytes are 49 \
          % of the block and 97 % of the request. Nor is this the worst of all requests: 1 byte takes 8. It is the \
          worst of requests of at least one quantum.",
-        "5.5 takes the frame from the request's own list (head_idx), which may be empty although the page was found through a longer \
-         sequence. Here it is the first list at or above it that has a frame.",
+        "5.5 takes the frame from the request's own list (head_idx), which may be empty although the page was found \
+         through a longer sequence. Here it is the first list at or above it that has a frame.",
         "5.4 does not say which of the two classes of 64 bytes is used: here 8 chunks of 8 bytes.",
         "5.5 takes one page of each chunk size in advance; the runs on boot and stable never needed another, so taking \
          a page, the longest malloc of bframe according to 6.3, is in no table. The constant 33,428 B of bframe in \
          tables 5 and 6 are these two pages.",
         "I = L / (H - M) takes L, H and M at three different moments, each at its maximum. The components of L are not \
          specified; the notes state the definition used here.",
-        "H exceeds the heap of 3 MB (3,145,728 B) in tables 7 and 8 by up to 4,200 B: it must include control structures, which 6.5 \
-         does not say.",
+        "H exceeds the heap of 3 MB (3,145,728 B) in tables 7 and 8 by up to 4,200 B: it must include control \
+         structures, which 6.5 does not say.",
         "Runs on uniform and small end at each allocator's own first failure: tables 7 and 8 compare different lengths \
          of a trace, and F of an allocator that fails early is that of a younger heap. Our tables also have the equal \
          prefix.",

@@ -30,8 +30,8 @@ const FEW: u64 = 10;
 const MOST_OF_TWO_PAGES: f64 = (2 * 16 * 1024 + 2048) as f64;
 
 /// The reason for all claims about cycles.
-const CYCLES: &str = "cycles of an Atom with 1000 replicas, and ticks of a shared machine, where an operation takes a few \
-                      steps of the counter; the instructions decide";
+const CYCLES: &str = "cycles of an Atom with 1000 replicas, and ticks of a shared machine, where an operation takes a \
+                      few steps of the counter; the instructions decide";
 
 /// The reason where recordings disagree.
 const DIFFER: &str = "the recordings disagree, so it depends on the program; the thesis' recording is not published";
@@ -109,6 +109,9 @@ fn percent(fraction: Option<f64>) -> String {
 
 /// Maps each allocator to a number, which may be missing.
 type Of<'a> = &'a dyn Fn(&str) -> Option<f64>;
+
+/// A figure of ours, as a fraction, and the published one, in per cent.
+type Figure = (fn(&Figures) -> f64, fn(Space) -> f64);
 
 /// Names and values in decreasing order; `None` if one is missing.
 fn ranked(of: Of<'_>) -> Option<Vec<(&'static str, f64)>> {
@@ -192,8 +195,8 @@ impl<'a> Judge<'a> {
     /// Tables 3 and 4: the order of the means.
     fn order(&self, measure: Measure) -> Claim {
         let claim = format!(
-            "6.7: mean {} rise from regis1, regis2, sss and reaps (the largest of these) over bbuddy and tlsf to bframe \
-             (malloc and free, boot and stable)",
+            "6.7: mean {} rise from regis1, regis2, sss and reaps (the largest of these) over bbuddy and tlsf to \
+             bframe (malloc and free, boot and stable)",
             measure.name()
         );
         self.of_recordings(claim, |recording| self.order_on(measure, recording)).because(
@@ -236,8 +239,8 @@ impl<'a> Judge<'a> {
     /// Tables 3 and 4: the allocators with the largest deviation.
     fn steadiness(&self, measure: Measure) -> Claim {
         let claim = format!(
-            "6.7: the standard deviation of {} is highest with tlsf (malloc and free, boot and stable; tlsf 47 to 57, the \
-             next 20 and 24 published)",
+            "6.7: the standard deviation of {} is highest with tlsf (malloc and free, boot and stable; tlsf 47 to 57, \
+             the next 20 and 24 published)",
             measure.name()
         );
         let judged = |recording: &str| {
@@ -337,7 +340,8 @@ impl<'a> Judge<'a> {
         .not_reproduced(few, "too few seeds have no range")
         .not_reproduced(
             holds == Some(false),
-            "tried: bookkeeping as published, and the number of allocations that fits M; the thesis omits its generator, the number of allocations and details of the control structures",
+            "tried: bookkeeping as published, and the number of allocations that fits M; the thesis omits its \
+             generator, the number of allocations and details of the control structures",
         )
     }
 
@@ -379,26 +383,38 @@ impl<'a> Judge<'a> {
         vec![judged("each up to its first failure", &|ours| ours.cut), judged("equal prefix", &|ours| ours.prefix)]
     }
 
+    /// The two highest values of a figure in two parts, published and ours, and whether the ranking of ours passes a
+    /// test.
+    fn highest(
+        &self,
+        (parts, recording): ([Part; 2], &str),
+        (of, published_of): Figure,
+        passes: impl Fn(&[(&str, f64)]) -> bool,
+    ) -> (Option<bool>, String) {
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for part in parts {
+            let ranking = ranked(&|name| self.measured(part, recording, name).map(|ours| 100.0 * of(&ours.cut)));
+            all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && passes(ranking));
+            let published = ranked(&|name| space(part, name).map(published_of));
+            figures.push(format!(
+                "{} {} % published, {} % ours",
+                part.name(),
+                named(published.as_ref(), |_| 0..2, 1),
+                named(ranking.as_ref(), |_| 0..2, 1)
+            ));
+        }
+        (all, figures.join("; "))
+    }
+
     /// Tables 5 to 8: the most fragmentation.
     fn regions_waste_most(&self, is_recorded: bool) -> Claim {
-        const REASON: &str = "a page of a region returns only when its last block dies";
         let judged = |parts: [Part; 2], recording: &str| {
-            let mut all = Some(true);
-            let mut figures = Vec::new();
-            for part in parts {
-                let ranking = ranked(&|name| self.waste(part, recording, name));
-                let are_regions =
-                    |ranking: &Vec<(&str, f64)>| ranking[..2].iter().all(|(name, _)| REGIONS.contains(name));
-                all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && are_regions(ranking));
-                let published = ranked(&|name| space(part, name).map(|space| space.fragmentation_percent));
-                figures.push(format!(
-                    "{} {} % published, {} % ours",
-                    part.name(),
-                    named(published.as_ref(), |_| 0..2, 1),
-                    named(ranking.as_ref(), |_| 0..2, 1)
-                ));
-            }
-            (all, figures.join("; "))
+            self.highest(
+                (parts, recording),
+                (|ours| ours.fragmentation, |there| there.fragmentation_percent),
+                |ranking| ranking[..2].iter().all(|(name, _)| REGIONS.contains(name)),
+            )
         };
         if is_recorded {
             self.of_recordings(
@@ -409,7 +425,7 @@ impl<'a> Judge<'a> {
             let (holds, figures) = judged([Part::Uniform, Part::Small], "");
             Claim::new("6.9: regis1 and regis2 have the two highest F (uniform and small)", holds, figures)
         }
-        .because(Confirmed, REASON)
+        .because(Confirmed, "a page of a region returns only when its last block dies")
     }
 
     /// The variation of an allocator's F over the four traces: the highest divided by the lowest.
@@ -438,8 +454,8 @@ impl<'a> Judge<'a> {
             )
         };
         self.of_recordings(
-            "6.9: sss is the most unpredictable (its highest F over its lowest, on the four traces, is twice that of any \
-             other)",
+            "6.9: sss is the most unpredictable (its highest F over its lowest, on the four traces, is twice that of \
+             any other)",
             judged,
         )
     }
@@ -462,7 +478,10 @@ impl<'a> Judge<'a> {
                         .iter()
                         .zip(both)
                         .map(|(name, (real, synthetic))| {
-                            format!("{name} lowest on boot and stable {real:.1} %, highest on uniform and small {synthetic:.1} %")
+                            format!(
+                                "{name} lowest on boot and stable {real:.1} %, highest on uniform and small \
+                                     {synthetic:.1} %"
+                            )
                         })
                         .collect();
                     format!("{} ours; bframe 99.8 and 36.5 %, reaps 117.4 and 21.2 % published", formatted.join("; "))
@@ -558,27 +577,19 @@ impl<'a> Judge<'a> {
                 if figures.is_empty() { "none".into() } else { figures.join("; ") }
             ),
         )
-        .because(Refuted, "tables 5 to 8 contradict it: headers and control structure are most of tlsf's waste on every trace, as here")
+        .because(
+            Refuted,
+            "tables 5 to 8 contradict it: headers and control structure are most of tlsf's waste on \
+                           every trace, as here",
+        )
     }
 
     /// Tables 5 to 8: the largest bookkeeping.
     fn most_overhead(&self, is_recorded: bool) -> Claim {
         let judged = |parts: [Part; 2], recording: &str| {
-            let mut all = Some(true);
-            let mut figures = Vec::new();
-            for part in parts {
-                let of = |name: &str| self.measured(part, recording, name).map(|ours| 100.0 * ours.cut.overhead);
-                let ranking = ranked(&of);
-                all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && ranking[0].0 == "tlsf");
-                let published = ranked(&|name| space(part, name).map(|space| space.overhead_percent));
-                figures.push(format!(
-                    "{} {} % published, {} % ours",
-                    part.name(),
-                    named(published.as_ref(), |_| 0..2, 1),
-                    named(ranking.as_ref(), |_| 0..2, 1)
-                ));
-            }
-            (all, figures.join("; "))
+            self.highest((parts, recording), (|ours| ours.overhead, |there| there.overhead_percent), |ranking| {
+                ranking[0].0 == "tlsf"
+            })
         };
         if is_recorded {
             self.of_recordings("6.9: tlsf has the highest I (boot and stable)", |recording| {
@@ -660,12 +671,13 @@ impl<'a> Judge<'a> {
         .because(Confirmed, "a request is rounded up to eight bytes")
         .not_comparable(
             true,
-            "rounding to eight bytes costs what the sizes of the program cost; ours request multiples of eight more often",
+            "rounding to eight bytes costs what the sizes of the program cost; ours request multiples of eight more \
+             often",
         )
     }
 
-    /// Section 6.3: the longest operations, by its manual analysis: the first malloc in an empty heap, or one that takes a
-    /// page, and the free that empties the heap again.
+    /// Section 6.3: the longest operations, by its manual analysis: the first malloc in an empty heap, or one that
+    /// takes a page, and the free that empties the heap again.
     fn longest(&self, pages: &[Opening]) -> Vec<Claim> {
         let judged = |(names, claim, of_free): (&[&str], &str, bool)| {
             let mut all = Some(true);
@@ -695,8 +707,8 @@ impl<'a> Judge<'a> {
                 format!("not in the thesis' figures; ours: {}", figures.join("; ")),
             )
         };
-        const USED_HEAP: &str = "in a used heap, each of the five splits or merges also writes the links of another block \
-                                 in its list, which the empty heap does not have";
+        const USED_HEAP: &str = "in a used heap, each of the five splits or merges also writes the links of another \
+                                 block in its list, which the empty heap does not have";
         vec![
             judged((&["bbuddy"], "malloc of bbuddy takes longest for the smallest request in an empty heap", false))
                 .because(Refuted, USED_HEAP),
@@ -706,8 +718,8 @@ impl<'a> Judge<'a> {
                 .because(Confirmed, "it finds and splits the block, and puts back the rest"),
             judged((&["tlsf"], "free of tlsf takes longest when two neighbours merge", true)).because(
                 Confirmed,
-                "on these traces; a free whose neighbours are each the last block of their list takes longer, as the TLSF \
-                 paper's claims show",
+                "on these traces; a free whose neighbours are each the last block of their list takes longer, as the \
+                 TLSF paper's claims show",
             ),
             judged((
                 &["regis1", "regis2", "reaps"],
@@ -717,8 +729,11 @@ impl<'a> Judge<'a> {
             .because(Confirmed, "the page's footer is written besides"),
             judged((&["regis1", "regis2"], "free of regis1 and regis2 takes longest when it returns a page", true))
                 .because(Confirmed, "the page enters the list of free ones"),
-            judged((&["reaps"], "free of reaps takes longest when it returns a page", true))
-                .because(Refuted, "a free in a full page, which puts the page back into its class's list, takes longer"),
+            judged((&["reaps"], "free of reaps takes longest when it returns a page", true)).because(
+                Refuted,
+                "a free in a full page, which puts the page back into its class's list, takes \
+                                   longer",
+            ),
             judged((&["bframe"], "malloc of bframe takes longest when it takes a page", false))
                 .because(Confirmed, "it initialises the page's tables"),
         ]
@@ -731,11 +746,16 @@ impl<'a> Judge<'a> {
             small as f64 / trace.facts.mallocs as f64
         });
         Claim::new(
-            "6.1: a standard deviation of 19.455 puts 90 % of small's requests under 64 bytes (89 to 91 % of at most 64)",
+            "6.1: a standard deviation of 19.455 puts 90 % of small's requests under 64 bytes (89 to 91 % of at most \
+             64)",
             share.map(|share| (0.89..=0.91).contains(&share)),
             format!("P(X < 64) = 95.0 % for Normal(32, 19.455): 90 % lie between 0 and 64; {} % ours", percent(share)),
         )
-        .because(Refuted, "with this deviation 90 % of the values lie between 0 and 64; another 5 % lie below 0, so 95 % are under 64")
+        .because(
+            Refuted,
+            "with this deviation 90 % of the values lie between 0 and 64; another 5 % lie below 0, so 95 \
+                           % are under 64",
+        )
     }
 
     /// Section 5.8: proposals to reduce Bitframe's fragmentation.

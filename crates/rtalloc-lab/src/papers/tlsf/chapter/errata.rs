@@ -6,10 +6,10 @@ use crate::papers::tlsf::result::{Found, Tlsf, Unit};
 pub(super) fn errata(found: &Tlsf) -> Vec<String> {
     let mut errata = vec![
         "The holding time has no unit (section 7.2: \"in the range [30...50]\"), and all results depend on it: it \
-         determines how much is live at a time. In the unit of the periods (literal), F of the binary buddy is twice the \
-         published one, and that of half-fit a sixth of it. Chosen: 10 to 20 of the task's own periods (periods), because \
-         means and deviations of F, over a hundred task sets, are nearest to the published ones; 300 to 500 ticks (fit) \
-         are nearer in the means of profile 1 only. The table of readings has all statistics of all three."
+         determines how much is live at a time. In the unit of the periods (literal), F of the binary buddy is twice \
+         the published one, and that of half-fit a sixth of it. Chosen: 10 to 20 of the task's own periods (periods), \
+         because means and deviations of F, over a hundred task sets, are nearest to the published ones; 300 to 500 \
+         ticks (fit) are nearer in the means of profile 1 only. The table of readings has all statistics of all three."
             .into(),
         shares(),
         "Table III also contradicts the holding times of the profile it exemplifies: they are between 14 and 35, the \
@@ -25,8 +25,9 @@ pub(super) fn errata(found: &Tlsf) -> Vec<String> {
          hypothesis, in the table of readings as half-fit-one-list-high. Rejected by an independent simulation: lists \
          served in the order of frees, blocks of powers of two, and no merging."
             .into(),
-        "Section 6.1 calls its two scenarios the worst cases. That of free is not: a free whose two neighbours are each the last of their \
-         list and of their power of two executes more. The paper's own table II has these updates of bitmaps."
+        "Section 6.1 calls its two scenarios the worst cases. That of free is not: a free whose two neighbours are \
+         each the last of their list and of their power of two executes more. The paper's own table II has these \
+         updates of bitmaps."
             .into(),
         worst(found),
         "Instruction counts of the same code differ between the paper's sections: figure 6 and tables I and II are of \
@@ -34,12 +35,14 @@ pub(super) fn errata(found: &Tlsf) -> Vec<String> {
          tables I and II are distinguished by the debug information of inlined functions, so the parts are less \
          precise than their sum."
             .into(),
-        "Section 7.3.2 has half-fit and TLSF at most at 117 and 150 instructions \"in all profiles\"; its table V has 118 and 151.".into(),
-        "Section 5.3 bounds the share of a block that is lost by 1/(1 + 2^J) and evaluates it as 3.1 % for J = 5 and 6.2 % for J = 4. The \
-         formula gives 3.0 % and 5.9 %; 3.1 % and 6.2 % are 1/2^J, which is the share of the request. The evaluation uses J = 5 throughout."
+        "Section 7.3.2 has half-fit and TLSF at most at 117 and 150 instructions \"in all profiles\"; its table V has \
+         118 and 151.".into(),
+        "Section 5.3 bounds the share of a block that is lost by 1/(1 + 2^J) and evaluates it as 3.1 % for J = 5 and \
+         6.2 % for J = 4. The formula gives 3.0 % and 5.9 %; 3.1 % and 6.2 % are 1/2^J, which is the share of the \
+         request. The evaluation uses J = 5 throughout."
             .into(),
-        "The conclusions have a worst-case fragmentation below 30 % and a mean of 15 %. No table has these figures: table VI has 16.4 % \
-         and 9.7 %."
+        "The conclusions have a worst-case fragmentation below 30 % and a mean of 15 %. No table has these figures: \
+         table VI has 16.4 % and 9.7 %."
             .into(),
         "Section 7.3.1 explains half-fit's times in profile 2 by \"no split operations are performed\"; but every heap \
          begins as one free block, from which every other block is split."

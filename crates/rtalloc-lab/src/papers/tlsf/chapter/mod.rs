@@ -396,8 +396,8 @@ fn notes(found: &Tlsf) -> Vec<String> {
             .into(),
         "The paper's holding time has no unit. literal, U[30, 50] ticks, takes the paper's numbers in the unit of the \
          periods, and is far from the paper's F. periods, 10 to 20 of the task's own, and fit, U[300, 500] ticks, have \
-         constants of ours with which F of binary buddy, dlmalloc and TLSF is near the published one: agreement with it \
-         is calibrated. g and N_r are drawn once for each task, phases at random, sizes Normal(g/N_r, 10 %), \
+         constants of ours with which F of binary buddy, dlmalloc and TLSF is near the published one: agreement with \
+         it is calibrated. g and N_r are drawn once for each task, phases at random, sizes Normal(g/N_r, 10 %), \
          non-positive ones again."
             .into(),
     ];

@@ -41,8 +41,8 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     let selection = Selection { standings: &standings, styles: &styles };
     const RARE: &str = "Each point: one in this many operations takes at least this long. Typical durations are at the \
                         left, the longest observed at the right, which on a shared machine includes disturbances by \
-                        other programs. The curve of a bounded allocator is flat. Both axes are logarithmic. Hollow: the \
-                        published median and maximum, of 16 threads on 16 cores.";
+                        other programs. The curve of a bounded allocator is flat. Both axes are logarithmic. Hollow: \
+                        the published median and maximum, of 16 threads on 16 cores.";
     let mut drawn = Vec::new();
     let mut add = |name: &str, panels: &[Panel], description: &str, sentences: &str| -> Result<(), PlotError> {
         let svg = curves(panels, selection, description)?;
