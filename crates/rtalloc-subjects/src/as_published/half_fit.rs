@@ -29,7 +29,7 @@ unsafe impl<W: Width> FreeIndex<W> for OneListHigh {
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: the caller has room for `bytes_below` and `bytes_above` here, which are the ones of `Index`.
         unsafe { Index::init(memory, max_block) }
     }
 
@@ -40,32 +40,32 @@ unsafe impl<W: Width> FreeIndex<W> for OneListHigh {
 
     #[inline(always)]
     unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, ())> {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: `Index` is initialised, because `init` initialised it.
         let (block, _, ()) = unsafe { Index::take(memory, need.checked_mul(2)?) }?;
         Some((block, need, ()))
     }
 
     #[inline(always)]
     unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, (): ()) {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: `Index` is initialised, and the caller's free block stands in no list.
         unsafe { Index::insert(memory, block, size, ()) }
     }
 
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, block: Offset) {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: the caller's block stands in a list of `Index`, because `insert` put it there.
         unsafe { Index::remove(memory, block) }
     }
 
     fn first_of((): (), (): ()) {}
 
     unsafe fn largest(memory: Memory<W>) -> usize {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: `Index` is initialised, because `init` initialised it.
         unsafe { Index::largest(memory) / 2 }
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, Offset)) {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: `Index` is initialised, because `init` initialised it.
         unsafe { Index::lists(memory, visit) }
     }
 
@@ -75,7 +75,7 @@ unsafe impl<W: Width> FreeIndex<W> for OneListHigh {
         max_block: usize,
         is_place: &dyn Fn(Offset) -> bool,
     ) -> Result<usize, Corruption> {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: `Index` is initialised, because `init` initialised it.
         unsafe { Index::check(memory, free_blocks, max_block, is_place) }
     }
 }

@@ -12,7 +12,7 @@ pub struct Headed<T, const MORE: usize>(PhantomData<T>);
 impl<T: Target, const MORE: usize> Headed<T, MORE> {
     unsafe fn walk(context: *mut c_void, visit: &mut dyn FnMut(rtalloc::contract::Block)) {
         let Some(view) = T::VIEW else { return };
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: `context` comes from `T::make`, because `make` returns it as it is, and is not yet released.
         unsafe {
             (view.walk)(context, &mut |block| {
                 let more = if block.free { 0 } else { MORE };
@@ -40,18 +40,18 @@ unsafe impl<T: Target, const MORE: usize> Target for Headed<T, MORE> {
     };
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: the caller's region is readable, writable and used by nothing else, as `T` needs it.
         unsafe { T::make(region, bytes) }
     }
 
     unsafe fn release(context: *mut c_void) {
-        // SAFETY: the caller's guarantee is passed on.
+        // SAFETY: `context` comes from `T::make`, because `make` returns it as it is, and is not yet released.
         unsafe { T::release(context) }
     }
 
     #[inline(always)]
     unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: the caller's guarantee is passed on; a request near the largest possible is refused by `T`.
+        // SAFETY: `context` comes from `T::make`; `T` refuses a request near the largest possible.
         unsafe { T::allocate(context, size.saturating_add(MORE), align) }
     }
 

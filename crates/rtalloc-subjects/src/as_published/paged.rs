@@ -334,7 +334,7 @@ unsafe impl<K: Kind, const WORDS: usize> Target for AsPublished<K, WORDS> {
     }
 
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the caller's guarantee is passed on; the two blocks do not overlap.
+        // SAFETY: `block` is live with `old` bytes, so the new block does not overlap it, and both hold what is copied.
         unsafe {
             let other = Self::allocate(context, new, align);
             if !other.is_null() {

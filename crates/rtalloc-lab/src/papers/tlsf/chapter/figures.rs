@@ -100,14 +100,16 @@ pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
                 canvas.text(kind.name(), (RIGHT + 30, row), Anchor::Left, 11, Ink::Text)?;
                 let counts = own().filter(|seen| seen.kind == kind).map(|seen| seen.instructions);
                 if let Some((least, most)) = counts.clone().min().zip(counts.max()) {
-                    let range = format!("{least} to {most}");
+                    let range = |least, most| {
+                        if least == most { format!("{least}") } else { format!("{least} to {most}") }
+                    };
                     let bands = TLSF.figure_6.malloc.iter().chain(&TLSF.figure_6.free);
                     let published = bands.into_iter().find(|band| band.kind == kind);
-                    let published = published.map_or_else(String::new, |band| match band.range {
-                        [least, most] if least == most => format!("; paper {least}"),
-                        [least, most] => format!("; paper {least} to {most}"),
+                    let published = published.map_or_else(String::new, |band| {
+                        let [least, most] = band.range;
+                        format!("; paper {}", range(least, most))
                     });
-                    let range = format!("{range}{published}");
+                    let range = range(least, most) + &published;
                     canvas.text(&range, (RIGHT + 30, row + 14), Anchor::Left, 11, Ink::Faint)?;
                 }
             }
