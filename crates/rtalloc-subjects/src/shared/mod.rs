@@ -30,6 +30,9 @@ use std::marker::PhantomData;
 pub use adapter::{SharedTarget, Tuned};
 pub use lock::{Ceiling, Inheriting, Lock, Mutex, Spin, Ticket};
 
+/// How the reason begins why a peer that this system lacks has no heap.
+pub const NOT_INSTALLED: &str = "not installed";
+
 /// Verifies the heap of a context.
 type Check = unsafe fn(*mut c_void) -> Result<(), String>;
 

@@ -48,7 +48,10 @@ fn functions() -> Result<Functions, String> {
             })
         }
     });
-    found.ok_or_else(|| "this system has no libatomic_ops_gpl (Debian: libatomic-ops-dev)".into())
+    found.ok_or_else(|| {
+        format!("{}: no libatomic_ops_gpl on this system (Debian: libatomic-ops-dev)", crate::shared::NOT_INSTALLED)
+            .into()
+    })
 }
 
 /// Applies `load` to a library built from the archive's objects.

@@ -5,7 +5,9 @@ use super::measure::{ARENAS, TREE, is_a_peer};
 use crate::papers::claims::Verdict::{self, Confirmed, Refuted};
 use crate::papers::published::WAIT_FREE;
 use crate::papers::wait_free::published::{ALLOCATORS, Column};
-use crate::papers::wait_free::result::{Case, Cell, Claim, Facts, Figures, Load, Memory, StepRow, WaitFree, What};
+use crate::papers::wait_free::result::{
+    Case, Cell, Claim, Facts, Figures, Load, Memory, StepRow, WaitFree, What, is_missing,
+};
 
 /// "Far below": maximum ratio.
 const FAR_BELOW: f64 = 0.5;
@@ -207,7 +209,7 @@ fn of_atops(found: &WaitFree, contended: bool) -> Claim {
         let published = WAIT_FREE.figure_10.column(2, case);
         format!("{} {:.1e} and {:.1} published, {ours} ours", case.name(), published.max, published.cv)
     });
-    let is_missing = found.cells.iter().all(|cell| cell.subject != subject);
+    let is_missing = found.cells.iter().any(|cell| cell.subject == subject && is_missing(&cell.outcome));
     let claim = Claim::new(claim, all.map(|all| all.iter().all(|holds| *holds)), text.join("; "));
     if is_missing {
         claim.because(

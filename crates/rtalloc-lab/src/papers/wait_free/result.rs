@@ -2,7 +2,7 @@
 
 pub use crate::papers::claims::Claim;
 use crate::result::schema::{Distribution, Environment, Origin};
-use rtalloc_subjects::shared::Refused;
+use rtalloc_subjects::shared::{NOT_INSTALLED, Refused};
 use serde::{Deserialize, Serialize};
 
 /// All results.
@@ -129,6 +129,12 @@ pub struct Cell {
     pub threads: u32,
     /// Figures, or an error message.
     pub outcome: Result<Figures, String>,
+}
+
+/// Whether a measurement failed because its allocator is not installed.
+#[must_use]
+pub fn is_missing<T>(outcome: &Result<T, String>) -> bool {
+    outcome.as_ref().err().is_some_and(|why| why.starts_with(NOT_INSTALLED))
 }
 
 /// The figures of a cell.

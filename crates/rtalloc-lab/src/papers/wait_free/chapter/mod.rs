@@ -7,9 +7,10 @@ use crate::number;
 use crate::papers::chapter::{Chapter, Section};
 use crate::papers::published::WAIT_FREE;
 use crate::papers::wait_free::published::{ALLOCATORS, Column};
-use crate::papers::wait_free::result::{Case, Cell, Figures, Interval, Load, WaitFree};
+use crate::papers::wait_free::result::{Case, Cell, Figures, Interval, Load, WaitFree, is_missing};
 use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
+use rtalloc_subjects::shared::NOT_INSTALLED;
 use std::fmt::Write as _;
 
 /// The whole chapter.
@@ -187,8 +188,13 @@ fn of_paper(name: &str, published: &Column) -> Vec<String> {
     ]
 }
 
+/// The allocator, and that it is not installed.
+fn row_name<T>(subject: &str, outcome: &Result<T, String>) -> String {
+    if is_missing(outcome) { format!("{subject} ({NOT_INSTALLED})") } else { subject.into() }
+}
+
 fn of_cell(cell: &Cell) -> Vec<String> {
-    let mut row = vec![cell.subject.clone()];
+    let mut row = vec![row_name(&cell.subject, &cell.outcome)];
     match &cell.outcome {
         Ok(figures) if figures.ticks.count > 0 => {
             let ticks = &figures.ticks;
@@ -247,7 +253,7 @@ fn scaling(found: &WaitFree) -> Tabled {
         }
     }
     let rows = found.scaling.iter().map(|scaling| {
-        let mut texts = vec![scaling.subject.clone()];
+        let mut texts = vec![row_name(&scaling.subject, &scaling.outcome)];
         for (load, threads) in &columns {
             let rows = scaling.outcome.as_ref().ok();
             let row = rows.and_then(|rows| rows.iter().find(|row| (row.load, row.threads) == (*load, *threads)));
@@ -277,7 +283,7 @@ fn drift(found: &WaitFree) -> Tabled {
                 number::grouped(memory.refused),
             ]
         }
-        Err(_) => std::iter::once(drift.subject.clone()).chain(vec!["-".to_string(); 6]).collect(),
+        Err(_) => std::iter::once(row_name(&drift.subject, &drift.outcome)).chain(vec!["-".to_string(); 6]).collect(),
     });
     let headings =
         ["\nallocator", "remote\nfrees", "memory\nat start", "\nhalf-way", "\nat last", "\ngrowth", "\nrefused"];
