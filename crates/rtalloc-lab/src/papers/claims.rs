@@ -1,6 +1,7 @@
 //! Claims, and whether our figures confirm them.
 
 use crate::number;
+use crate::papers::sample::Decided;
 use crate::present::table::{Look, table};
 use crate::present::verdict::wrapped;
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,9 @@ impl Verdict {
 /// The reason of a claim without figures.
 const MISSING: &str = "a figure is missing: a part was not run, or an allocator failed";
 
+/// The reason of a claim about samples that do not decide.
+const UNDECIDED: &str = "an interval of 99 % includes the limit: more task sets or seeds would decide";
+
 /// A claim of the paper, and the verdict of our figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claim {
@@ -80,6 +84,14 @@ impl Claim {
             None => (Verdict::NotReproduced, MISSING),
         };
         Self { claim: claim.into(), verdict, reason: reason.into(), figures: figures.into() }
+    }
+
+    /// A claim about samples: its rule may also be undecided.
+    pub(crate) fn decided(claim: impl Into<String>, holds: Decided, figures: impl Into<String>) -> Self {
+        match holds {
+            Some(None) => Self::new(claim, None, figures).because(Verdict::NotReproduced, UNDECIDED),
+            holds => Self::new(claim, holds.flatten(), figures),
+        }
     }
 
     /// States the reason if this is the verdict.

@@ -5,9 +5,13 @@
 //! single run has no interval, and decides nothing.
 
 use serde::{Deserialize, Serialize};
+use std::ops::{Div, Mul};
 
 /// Quantile of the normal distribution for a two-sided interval of 99 %.
 const NORMAL: f64 = 2.576;
+
+/// Whether a rule about samples holds: `None` if a figure is missing, `Some(None)` if intervals overlap.
+pub type Decided = Option<Option<bool>>;
 
 /// The quantile of Student's distribution for a mean of so many values, by its expansion around the normal one (within
 /// 2 % from eight values on).
@@ -83,18 +87,17 @@ impl Sample {
         if self.count < 2 { f64::INFINITY } else { NORMAL / (2.0 * (self.count as f64 - 1.0)).sqrt() }
     }
 
-    /// Whether the mean is below another sample's; `None` if the interval of the difference includes 0. The samples
-    /// count as independent; those of the same task sets are compared by [`is_below_in_pairs`].
+    /// The mean with its interval.
     #[must_use]
-    pub fn is_below(&self, other: &Self) -> Option<bool> {
-        let difference = other.mean - self.mean;
-        (difference.abs() > self.error().hypot(other.error())).then_some(difference > 0.0)
+    pub fn estimate(&self) -> Estimate {
+        Estimate { value: self.mean, error: self.error() }
     }
 
-    /// Whether the mean is below a limit; `None` if its interval includes the limit.
+    /// Whether the mean is below another sample's; see [`Estimate::is_below`]. Samples of the same task sets are
+    /// compared by [`is_below_in_pairs`].
     #[must_use]
-    pub fn is_below_limit(&self, limit: f64) -> Option<bool> {
-        ((limit - self.mean).abs() > self.error()).then_some(self.mean < limit)
+    pub fn is_below(&self, other: &Self) -> Option<bool> {
+        self.estimate().is_below(&other.estimate())
     }
 
     /// Whether the means of the two are compatible: the interval of the difference includes 0. A single value is not.
@@ -130,12 +133,61 @@ impl Sample {
     /// Mean with its interval, and deviation: `9.9 ± 0.4 (dev. 1.5)`.
     #[must_use]
     pub fn words(&self, decimals: usize) -> String {
-        let Self { mean, deviation, .. } = self;
-        if self.count < 2 {
-            format!("{mean:.decimals$} (one value)")
-        } else {
-            format!("{mean:.decimals$} \u{b1} {:.decimals$} (dev. {deviation:.decimals$})", self.error())
+        let mean = self.estimate().words(decimals);
+        if self.count < 2 { mean } else { format!("{mean} (dev. {:.decimals$})", self.deviation) }
+    }
+}
+
+/// A value with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The value.
+    pub value: f64,
+    /// Half the width of its interval; 0 for a value that every run has.
+    pub error: f64,
+}
+
+impl Estimate {
+    /// A value that every run has.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self { value, error: 0.0 }
+    }
+
+    /// Whether it is below another, which counts as independent; `None` if the interval of the difference includes 0.
+    #[must_use]
+    pub fn is_below(&self, other: &Self) -> Option<bool> {
+        let (difference, error) = (other.value - self.value, self.error.hypot(other.error));
+        (error == 0.0 || difference.abs() > error).then_some(difference > 0.0)
+    }
+
+    /// Value and interval: `9.9 \u{b1} 0.4`, or `9.9` if it is exact.
+    #[must_use]
+    pub fn words(&self, decimals: usize) -> String {
+        let Self { value, error } = self;
+        match *error {
+            0.0 => format!("{value:.decimals$}"),
+            error if error.is_finite() => format!("{value:.decimals$} \u{b1} {error:.decimals$}"),
+            _ => format!("{value:.decimals$} (one value)"),
         }
+    }
+}
+
+impl Mul<f64> for Estimate {
+    type Output = Self;
+
+    fn mul(self, factor: f64) -> Self {
+        Self { value: self.value * factor, error: self.error * factor.abs() }
+    }
+}
+
+impl Div for Estimate {
+    type Output = Self;
+
+    /// The quotient of two positive values, whose relative errors add in quadrature.
+    fn div(self, divisor: Self) -> Self {
+        let value = self.value / divisor.value;
+        Self { value, error: value * (self.error / self.value).hypot(divisor.error / divisor.value) }
     }
 }
 
@@ -143,7 +195,9 @@ impl Sample {
 /// same task set; `None` if the interval of the mean difference includes 0.
 #[must_use]
 pub fn is_below_in_pairs((first, factor): (&[f64], f64), second: &[f64]) -> Option<bool> {
-    Sample::of(first.iter().zip(second).map(|(first, second)| factor * first - second)).is_below_limit(0.0)
+    Sample::of(first.iter().zip(second).map(|(first, second)| factor * first - second))
+        .estimate()
+        .is_below(&Estimate::exact(0.0))
 }
 
 /// Whether all statements hold, of which some may be undecided: one that does not hold decides.
@@ -158,6 +212,13 @@ pub fn all(statements: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
         }
     }
     (some && !open).then_some(true)
+}
+
+/// Whether all of these rules hold; `None` if a figure of any is missing, or there is none.
+#[must_use]
+pub fn all_of(rules: impl IntoIterator<Item = Decided>) -> Decided {
+    let rules = rules.into_iter().collect::<Option<Vec<_>>>()?;
+    (!rules.is_empty()).then(|| all(rules))
 }
 
 #[cfg(test)]
@@ -184,7 +245,7 @@ mod tests {
     #[test]
     fn one_value_decides_nothing() {
         let (one, other) = (Sample::of([1.0]), Sample::of([1000.0]));
-        assert_eq!((one.is_below(&other), one.is_below_limit(2.0)), (None, None));
+        assert_eq!((one.is_below(&other), one.estimate().is_below(&Estimate::exact(2.0))), (None, None));
         assert!(!one.has_mean_of(&other) && !one.has_deviation_of(&Sample::of([1.0, 900.0])));
     }
 

@@ -1,6 +1,7 @@
 //! The Bitframe thesis (2012).
 
 use crate::papers::published::{Both, Table};
+use crate::papers::thesis::result::Part;
 use serde::Deserialize;
 
 /// Its allocators in the thesis' order: name in the thesis and here.
@@ -79,6 +80,19 @@ impl Recorded {
 }
 
 impl Thesis {
+    /// Cycles of an operation, *malloc* or *free*, of an allocator, by its name in the thesis, in table 3 or 4: maximum,
+    /// mean, standard deviation.
+    #[must_use]
+    pub fn cycles(&self, part: Part, name: &str, operation: &str) -> Option<[u64; 3]> {
+        let table = match part {
+            Part::Boot => &self.table_3,
+            Part::Stable => &self.table_4,
+            Part::Uniform | Part::Small => return None,
+        };
+        let Cycles { max, mean, deviation } = table.rows.get(name)?;
+        Some([max, mean, deviation].map(|both| if operation == "malloc" { both.malloc } else { both.free }))
+    }
+
     /// The row of an allocator, by its name in the thesis, in one of the tables 5 to 8.
     #[must_use]
     pub fn space(&self, table: u32, name: &str) -> Option<Space> {

@@ -317,6 +317,8 @@ pub struct Measured {
     pub overhead: Sample,
     /// Up to the end of the equal prefix.
     pub prefix: Figures,
+    /// F up to the end of the equal prefix, over the seeds, as a fraction.
+    pub prefix_fragmentation: Sample,
     /// Operations up to the first request that failed, the mean over the seeds.
     pub operations: f64,
     /// Number of seeds for which the whole trace was served.

@@ -1,9 +1,9 @@
 //! The TLSF paper's claims, compared with our figures by rules that the claims state. Every rule is chosen such that
 //! the published figures satisfy it, which a test shows.
 
-use crate::papers::claims::Verdict::{Confirmed, NotReproduced, Refuted};
+use crate::papers::claims::Verdict::{Confirmed, Refuted};
 use crate::papers::published::TLSF;
-use crate::papers::sample::{Sample, all, is_below_in_pairs};
+use crate::papers::sample::{Decided, Sample, all, all_of, is_below_in_pairs};
 use crate::papers::tlsf::measure::{COARSE, HYPOTHESIS};
 use crate::papers::tlsf::published::{ALLOCATORS, Row};
 use crate::papers::tlsf::result::{
@@ -24,8 +24,6 @@ const J: u32 = 5;
 const COARSE_J: u32 = 4;
 /// The paper's definition of F, among Johnstone and Wilson's.
 const FOUR: usize = 3;
-/// The reason if an interval does not decide.
-const OPEN: &str = "an interval of 99 % includes the limit: more task sets would decide";
 /// The reason for all claims about cycles.
 const CYCLES: &str = "the paper's cycles are those of a processor without other load, of which interrupts were \
                       removed; ticks of a shared machine differ between runs by more than allocators do. The \
@@ -126,7 +124,7 @@ impl Judge<'_> {
                 bounded,
                 figures(["HF", "TLSF"]),
             )
-            .because(Confirmed, "neither has a loop, and a hundred task sets of any profile take the longest path"),
+            .because(Confirmed, "neither has a loop, and task sets of any profile take the longest path"),
             Claim::new(
                 "(a) those of binary buddy and dlmalloc do (by more than 5 %, malloc or free)",
                 varying,
@@ -157,23 +155,20 @@ impl Judge<'_> {
         };
         let [malloc, free] = [figures(false, &TLSF.table_5.malloc), figures(true, &TLSF.table_5.free)];
         // Whether the first mean, multiplied, is below the second in every profile.
-        let below = |(one, factor): (&str, f64), other: &str, of_free: bool| -> Option<Option<bool>> {
+        let below = |(one, factor): (&str, f64), other: &str, of_free: bool| -> Decided {
             let (one, other) = (self.counted(one, of_free)?, self.counted(other, of_free)?);
             Some(all((0..3).map(|profile| one[profile].times(factor).is_below(&other[profile]))))
         };
-        let of_all = |statements: &[Option<Option<bool>>]| -> Option<Option<bool>> {
-            Some(all(statements.iter().copied().collect::<Option<Vec<_>>>()?))
-        };
         vec![
-            decided(
+            Claim::decided(
                 "(b) mean instructions of malloc: half-fit < TLSF < dlmalloc in every profile",
-                of_all(&[below(("HF", 1.0), "TLSF", false), below(("TLSF", 1.0), "DL", false)]),
+                all_of([below(("HF", 1.0), "TLSF", false), below(("TLSF", 1.0), "DL", false)]),
                 malloc.clone(),
             )
             .because(Confirmed, "one level of lists, two levels, and a search of bins"),
-            decided(
+            Claim::decided(
                 "(b) mean instructions of malloc: TLSF < binary buddy < dlmalloc in every profile",
-                of_all(&[below(("TLSF", 1.0), "BB", false), below(("BB", 1.0), "DL", false)]),
+                all_of([below(("TLSF", 1.0), "BB", false), below(("BB", 1.0), "DL", false)]),
                 malloc,
             )
             .because(
@@ -181,9 +176,9 @@ impl Judge<'_> {
                 "the order is one of implementations: the authors' binary buddy traverses a tree (section 7.3.1), ours \
                  finds the list with one bit scan, and splits fewer than one block for each malloc",
             ),
-            decided(
+            Claim::decided(
                 "(b) mean instructions of free: binary buddy at most three quarters of half-fit and TLSF",
-                of_all(&[below(("BB", 4.0 / 3.0), "HF", true), below(("BB", 4.0 / 3.0), "TLSF", true)]),
+                all_of([below(("BB", 4.0 / 3.0), "HF", true), below(("BB", 4.0 / 3.0), "TLSF", true)]),
                 free,
             )
             .because(
@@ -191,9 +186,9 @@ impl Judge<'_> {
                 "the order is one of implementations: half-fit's free takes half of the authors' instructions here, \
                  the binary buddy's nearly as many as theirs",
             ),
-            decided(
+            Claim::decided(
                 "(b) mean instructions of free: half-fit and TLSF within 15 %",
-                of_all(&[below(("HF", 1.0 / ALIKE), "TLSF", true), below(("TLSF", 1.0 / ALIKE), "HF", true)]),
+                all_of([below(("HF", 1.0 / ALIKE), "TLSF", true), below(("TLSF", 1.0 / ALIKE), "HF", true)]),
                 "as above",
             )
             .because(
@@ -201,9 +196,9 @@ impl Judge<'_> {
                 "TLSF computes a class of two levels and updates two bitmaps; half-fit's single level costs a fifth \
                  less here, which the authors' half-fit does not gain",
             ),
-            decided(
+            Claim::decided(
                 "(b) mean instructions of free: dlmalloc above half-fit and TLSF",
-                of_all(&[below(("HF", 1.0), "DL", true), below(("TLSF", 1.0), "DL", true)]),
+                all_of([below(("HF", 1.0), "DL", true), below(("TLSF", 1.0), "DL", true)]),
                 "as above",
             )
             .because(Confirmed, "dlmalloc keeps large blocks in trees"),
@@ -266,14 +261,11 @@ impl Judge<'_> {
             }
         }
         let figures = format!("ticks ours: {}", figures.join(", "));
-        let counted: Option<Vec<Option<bool>>> = ALLOCATORS
-            .iter()
-            .flat_map(|(name, _)| [false, true].map(|of_free| self.counted(name, of_free)))
-            .map(|samples| {
-                let [one, two, three] = samples?;
-                Some(all([two.times(0.99).is_below(&one), two.times(0.99).is_below(&three)]))
-            })
-            .collect();
+        let of_both = |(name, _): (&str, &str)| [false, true].map(|of_free| self.counted(name, of_free));
+        let counted = all_of(ALLOCATORS.into_iter().flat_map(of_both).map(|samples| {
+            let [one, two, three] = samples?;
+            Some(all([two.times(0.99).is_below(&one), two.times(0.99).is_below(&three)]))
+        }));
         let of_instructions = ALLOCATORS.map(|(name, _)| {
             let of = |of_free| three(self.counted(name, of_free).map(|samples| samples.map(|one| one.mean)), 1);
             format!("{name} malloc {}, free {}", of(false), of(true))
@@ -298,9 +290,9 @@ impl Judge<'_> {
                 "151 and 176 published; ticks ours: as above",
             )
             .not_comparable(true, CYCLES),
-            decided(
+            Claim::decided(
                 "(d) profile 2 has the least mean instructions of all operations (within 1 %)",
-                counted.map(all),
+                counted,
                 of_instructions.join("; "),
             )
             .because(
@@ -360,7 +352,7 @@ impl Judge<'_> {
             let differ = statements
                 .as_ref()
                 .is_some_and(|statements| statements.contains(&Some(true)) && statements.contains(&Some(false)));
-            decided(claim, statements.map(all), format!("{}; {}", words(one), words(other)))
+            Claim::decided(claim, statements.map(all), format!("{}; {}", words(one), words(other)))
                 .not_reproduced(differ, "it depends on the reading of the holding time, whose unit the paper omits")
         };
         let mut claims = vec![
@@ -464,8 +456,8 @@ impl Judge<'_> {
             .calibrated(self.settings.holding != Holding::Literal, "we fitted a constant of the reading to F")
             .not_reproduced(
                 failed,
-                "tried: all readings of the holding time, a hundred task sets each; the paper omits its unit, the \
-                 phases, and how often sizes are drawn",
+                "tried: all readings of the holding time, with the paper's hundred task sets each; the paper omits \
+                 its unit, the phases, and how often sizes are drawn",
             )
     }
 }
@@ -473,14 +465,6 @@ impl Judge<'_> {
 /// The allocator of a name in the paper, or of its own name.
 fn subject_of(name: &str) -> &str {
     ALLOCATORS.iter().find(|(known, _)| *known == name).map_or(name, |(_, subject)| subject)
-}
-
-/// A claim about samples, which may be undecided.
-fn decided(claim: &str, holds: Option<Option<bool>>, figures: impl Into<String>) -> Claim {
-    match holds {
-        Some(None) => Claim::new(claim, None, figures).because(NotReproduced, OPEN),
-        holds => Claim::new(claim, holds.flatten(), figures),
-    }
 }
 
 fn malloc_of(costs: &Costs) -> &Distribution {

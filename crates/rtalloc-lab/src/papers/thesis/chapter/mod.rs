@@ -7,7 +7,7 @@ mod notes;
 use crate::number;
 use crate::papers::chapter::{Chapter, Section};
 use crate::papers::published::THESIS;
-use crate::papers::thesis::published::{ALLOCATORS, Cycles, Space};
+use crate::papers::thesis::published::{ALLOCATORS, Space};
 use crate::papers::thesis::result::{
     Costs, Figures, Granted, LARGEST_BYTES, Measured, OnTrace, Opening, Openings, Part, Row, Thesis,
 };
@@ -101,17 +101,6 @@ fn traces(found: &Thesis) -> Result<Section, PlotError> {
     })
 }
 
-/// Published cycles of an operation: maximum, mean, deviation.
-fn cycles(part: Part, name: &str, operation: &str) -> Option<[u64; 3]> {
-    let table = match part {
-        Part::Boot => &THESIS.table_3,
-        Part::Stable => &THESIS.table_4,
-        Part::Uniform | Part::Small => return None,
-    };
-    let Cycles { max, mean, deviation } = table.rows.get(name)?;
-    Some([max, mean, deviation].map(|both| if operation == "malloc" { both.malloc } else { both.free }))
-}
-
 /// Tables 3 and 4, figures 20 to 23, and the same for the traces without published times.
 fn time(found: &Thesis, part: Part) -> Result<Section, PlotError> {
     let replicas = match found.settings.replicas {
@@ -162,12 +151,12 @@ fn of_time(trace: &OnTrace, operation: &str, of: fn(&Costs) -> &Distribution) ->
     let part = trace.load.part;
     let tlsf = trace.rows.iter().find(|row| row.name == "tlsf");
     let base = [
-        cycles(part, "tlsf", operation).map(|[_, mean, _]| float(mean)),
+        THESIS.cycles(part, "tlsf", operation).map(|[_, mean, _]| float(mean)),
         tlsf.and_then(ticks).map(|costs| of(costs).mean),
         tlsf.and_then(counted).map(|costs| of(costs).mean),
     ];
     let row = |row: &Row| {
-        let published = cycles(part, &row.name, operation);
+        let published = THESIS.cycles(part, &row.name, operation);
         let (ticks, counts) = (ticks(row).map(of), counted(row).map(of));
         let means = [published.map(|[_, mean, _]| float(mean)), ticks.map(|one| one.mean), counts.map(|one| one.mean)];
         let mut texts = vec![row.name.clone()];

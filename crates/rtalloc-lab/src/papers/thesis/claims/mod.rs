@@ -8,10 +8,9 @@ mod tests;
 
 use crate::papers::claims::Verdict::{Confirmed, Refuted};
 use crate::papers::published::THESIS;
-use crate::papers::thesis::published::{ALLOCATORS, Cycles, Space};
-use crate::papers::thesis::result::{
-    CLASS_BYTES, Claim, Costs, Figures, Granted, Measured, OnTrace, Opening, Part, Row,
-};
+use crate::papers::sample::{Decided, Estimate, Sample, all, all_of};
+use crate::papers::thesis::published::{ALLOCATORS, Space};
+use crate::papers::thesis::result::{CLASS_BYTES, Claim, Costs, Granted, Measured, OnTrace, Opening, Part, Row};
 use crate::result::schema::Distribution;
 
 /// The thesis' four fastest allocators.
@@ -86,15 +85,6 @@ impl Measure {
     }
 }
 
-/// The published cycles of an allocator.
-fn cycles(part: Part, name: &str) -> Option<&'static Cycles> {
-    match part {
-        Part::Boot => THESIS.table_3.rows.get(name),
-        Part::Stable => THESIS.table_4.rows.get(name),
-        Part::Uniform | Part::Small => None,
-    }
-}
-
 fn space(part: Part, name: &str) -> Option<Space> {
     THESIS.space(part.table(), name)
 }
@@ -107,33 +97,53 @@ fn percent(fraction: Option<f64>) -> String {
     formatted(fraction.map(|fraction| 100.0 * fraction), 1)
 }
 
-/// Maps each allocator to a number, which may be missing.
-type Of<'a> = &'a dyn Fn(&str) -> Option<f64>;
-
 /// A figure of ours, as a fraction, and the published one, in per cent.
-type Figure = (fn(&Figures) -> f64, fn(Space) -> f64);
+type Figure = (fn(&Measured) -> Sample, fn(Space) -> f64);
 
-/// Names and values in decreasing order; `None` if one is missing.
-fn ranked(of: Of<'_>) -> Option<Vec<(&'static str, f64)>> {
-    let mut all: Vec<(&str, f64)> =
-        ALLOCATORS.iter().map(|(name, _)| Some((*name, of(name)?))).collect::<Option<_>>()?;
-    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+/// Names and values in decreasing order.
+type Ranking = Vec<(&'static str, Estimate)>;
+
+/// The ranking of all allocators; `None` if a value is missing.
+fn ranked(of: impl Fn(&str) -> Option<Estimate>) -> Option<Ranking> {
+    let mut all: Ranking = ALLOCATORS.iter().map(|(name, _)| Some((*name, of(name)?))).collect::<Option<_>>()?;
+    all.sort_by(|one, other| other.1.value.total_cmp(&one.1.value));
     Some(all)
 }
 
+/// Whether these allocators have the highest values.
+fn are_highest(names: &[&str], ranking: &Ranking) -> Option<bool> {
+    extreme(names, ranking, |own, other| other.is_below(own))
+}
+
+/// Whether these allocators have the lowest values.
+fn are_lowest(names: &[&str], ranking: &Ranking) -> Option<bool> {
+    extreme(names, ranking, Estimate::is_below)
+}
+
+fn extreme(names: &[&str], ranking: &Ranking, of: impl Fn(&Estimate, &Estimate) -> Option<bool>) -> Option<bool> {
+    let (own, others): (Ranking, Ranking) = ranking.iter().partition(|(name, _)| names.contains(name));
+    all(own.iter().flat_map(|own| others.iter().map(|other| of(&own.1, &other.1))))
+}
+
 /// The first few entries of a ranking.
-fn named(
-    ranking: Option<&Vec<(&str, f64)>>,
-    places: impl Fn(usize) -> std::ops::Range<usize>,
-    decimals: usize,
-) -> String {
+fn named(ranking: Option<&Ranking>, places: impl Fn(usize) -> std::ops::Range<usize>, decimals: usize) -> String {
     ranking.map_or_else(
         || "-".into(),
         |all| {
-            let shown = all[places(all.len())].iter().map(|(name, value)| format!("{name} {value:.decimals$}"));
+            let shown = all[places(all.len())].iter().map(|(name, value)| format!("{name} {}", value.words(decimals)));
             shown.collect::<Vec<_>>().join(", ")
         },
     )
+}
+
+impl OnTrace {
+    /// A figure of an allocator in per cent. A recording is one trace, whose figure every run has; the synthetic traces
+    /// are samples of seeds.
+    fn percent(&self, name: &str, of: impl Fn(&Measured) -> Sample) -> Option<Estimate> {
+        let sample = of(self.of(name)?);
+        let own = if self.load.part.is_recorded() { Estimate::exact(sample.mean) } else { sample.estimate() };
+        Some(own * 100.0)
+    }
 }
 
 struct Judge<'a> {
@@ -165,25 +175,20 @@ impl<'a> Judge<'a> {
     }
 
     /// F in per cent.
-    fn waste(&self, part: Part, recording: &str, name: &str) -> Option<f64> {
-        self.measured(part, recording, name).map(|ours| 100.0 * ours.cut.fragmentation)
+    fn waste(&self, part: Part, recording: &str, name: &str) -> Option<Estimate> {
+        self.trace(part, recording)?.percent(name, |ours| ours.fragmentation)
     }
 
     /// A claim about the recorded traces, judged on each recording.
-    fn of_recordings(&self, claim: impl Into<String>, judged: impl Fn(&str) -> (Option<bool>, String)) -> Claim {
-        let all: Vec<(Option<bool>, String)> = self.recordings.iter().map(|recording| judged(recording)).collect();
-        let holds: Option<Vec<bool>> = all.iter().map(|(holds, _)| *holds).collect();
-        let holds = holds.filter(|holds| !holds.is_empty());
-        let differ = holds.as_ref().is_some_and(|holds| holds.contains(&true) && holds.contains(&false));
+    fn of_recordings(&self, claim: impl Into<String>, judged: impl Fn(&str) -> (Decided, String)) -> Claim {
+        let judged: Vec<(Decided, String)> = self.recordings.iter().map(|recording| judged(recording)).collect();
+        let differ = [true, false].iter().all(|one| judged.iter().any(|(holds, _)| *holds == Some(Some(*one))));
         let figures =
-            self.recordings.iter().zip(&all).map(|(recording, (_, figures))| format!("{recording}: {figures}"));
+            self.recordings.iter().zip(&judged).map(|(recording, (_, figures))| format!("{recording}: {figures}"));
         let figures = figures.collect::<Vec<_>>().join(". ");
-        Claim::new(
-            claim,
-            holds.map(|holds| !holds.contains(&false)),
-            if figures.is_empty() { "-".into() } else { figures },
-        )
-        .not_reproduced(differ, DIFFER)
+        let figures = if figures.is_empty() { "-".into() } else { figures };
+        Claim::decided(claim, all_of(judged.into_iter().map(|(holds, _)| holds)), figures)
+            .not_reproduced(differ, DIFFER)
     }
 
     /// The traces of a recording and the synthetic ones.
@@ -205,7 +210,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    fn order_on(&self, measure: Measure, recording: &str) -> (Option<bool>, String) {
+    fn order_on(&self, measure: Measure, recording: &str) -> (Decided, String) {
         let mut all = Some(true);
         let mut figures = Vec::new();
         for part in [Part::Boot, Part::Stable] {
@@ -217,9 +222,7 @@ impl<'a> Judge<'a> {
                 let rises = chain.iter().copied().collect::<Option<Vec<f64>>>();
                 let rises = rises.map(|chain| chain.is_sorted_by(|one, other| one < other));
                 all = all.zip(rises).map(|(all, rises)| all && rises);
-                let published = |name: &str| {
-                    cycles(part, name).map(|row| if operation == "malloc" { row.mean.malloc } else { row.mean.free })
-                };
+                let published = |name: &str| THESIS.cycles(part, name, operation).map(|[_, mean, _]| mean);
                 let theirs = [FAST.iter().filter_map(|name| published(name)).max()]
                     .into_iter()
                     .chain(["bbuddy", "tlsf", "bframe"].map(published));
@@ -233,7 +236,7 @@ impl<'a> Judge<'a> {
                 ));
             }
         }
-        (all, figures.join("; "))
+        (all.map(Some), figures.join("; "))
     }
 
     /// Tables 3 and 4: the allocators with the largest deviation.
@@ -244,17 +247,17 @@ impl<'a> Judge<'a> {
             measure.name()
         );
         let judged = |recording: &str| {
-            let mut all = Some(true);
+            let mut highest = Vec::new();
             let mut figures = Vec::new();
             for part in [Part::Boot, Part::Stable] {
                 for (operation, of) in Costs::SIDES {
                     let deviation = |name: &str| self.cost(measure, (part, recording), name, |costs| of(costs).std);
-                    let ranking = ranked(&deviation);
-                    all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && ranking[0].0 == "tlsf");
+                    let ranking = ranked(|name| deviation(name).map(Estimate::exact));
+                    highest.push(ranking.as_ref().map(|ranking| are_highest(&["tlsf"], ranking)));
                     figures.push(format!("{} {operation} {}", part.name(), named(ranking.as_ref(), |_| 0..2, 1)));
                 }
             }
-            (all, format!("our two highest {}", figures.join("; ")))
+            (all_of(highest), format!("our two highest {}", figures.join("; ")))
         };
         self.of_recordings(claim, judged)
             .because(Refuted, "in instructions, the loops of bbuddy's splits and merges vary most")
@@ -276,7 +279,7 @@ impl<'a> Judge<'a> {
                     figures.push(format!("{} {operation} {ours}", part.name()));
                 }
             }
-            (all, format!("{} ours", figures.join(", ")))
+            (all.map(Some), format!("{} ours", figures.join(", ")))
         };
         self.of_recordings(
             "6.10: binary buddies take longer than TLSF in all cases (mean instructions, malloc and free, boot and \
@@ -348,13 +351,11 @@ impl<'a> Judge<'a> {
     /// Tables 5 and 6: the least fragmentation.
     fn lowest(&self) -> Claim {
         let judged = |recording: &str| {
-            let mut all = Some(true);
+            let mut lowest = Vec::new();
             let mut figures = Vec::new();
             for part in [Part::Boot, Part::Stable] {
-                let ranking = ranked(&|name| self.waste(part, recording, name));
-                all = all
-                    .zip(ranking.as_ref())
-                    .map(|(all, ranking)| all && ranking.last().is_some_and(|(name, _)| *name == "tlsf"));
+                let ranking = ranked(|name| self.waste(part, recording, name));
+                lowest.push(ranking.as_ref().map(|ranking| are_lowest(&["tlsf"], ranking)));
                 let published = space(part, "tlsf").map(|space| space.fragmentation_percent);
                 figures.push(format!(
                     "{} tlsf {} % published, lowest of ours {} %",
@@ -363,40 +364,43 @@ impl<'a> Judge<'a> {
                     named(ranking.as_ref(), |all| all - 2..all, 1)
                 ));
             }
-            (all, figures.join("; "))
+            (all_of(lowest), figures.join("; "))
         };
         self.of_recordings("6.9: tlsf has the lowest F (boot and stable)", judged)
     }
 
     /// Table 8: the least fragmentation for small blocks.
     fn lowest_on_small(&self) -> Vec<Claim> {
-        let judged = |what: &str, of: &dyn Fn(&Measured) -> Figures| {
-            let ranking =
-                ranked(&|name| self.measured(Part::Small, "", name).map(|ours| 100.0 * of(ours).fragmentation));
-            Claim::new(
+        let judged = |what: &str, of: fn(&Measured) -> Sample| {
+            let trace = self.trace(Part::Small, "");
+            let ranking = trace.and_then(|trace| ranked(|name| trace.percent(name, of)));
+            Claim::decided(
                 format!("6.9: reaps has the lowest F on small ({what})"),
-                ranking.as_ref().map(|ranking| ranking.last().is_some_and(|(name, _)| *name == "reaps")),
+                ranking.as_ref().map(|ranking| are_lowest(&["reaps"], ranking)),
                 format!("18.7 % published; lowest of ours {} %", named(ranking.as_ref(), |all| all - 2..all, 1)),
             )
             .because(Confirmed, "a page of small blocks has 28 bytes of bookkeeping and no headers")
         };
-        vec![judged("each up to its first failure", &|ours| ours.cut), judged("equal prefix", &|ours| ours.prefix)]
+        vec![
+            judged("each up to its first failure", |ours| ours.fragmentation),
+            judged("equal prefix", |ours| ours.prefix_fragmentation),
+        ]
     }
 
-    /// The two highest values of a figure in two parts, published and ours, and whether the ranking of ours passes a
-    /// test.
+    /// The two highest values of a figure in two parts, published and ours, and whether ours are those of these
+    /// allocators.
     fn highest(
         &self,
         (parts, recording): ([Part; 2], &str),
         (of, published_of): Figure,
-        passes: impl Fn(&[(&str, f64)]) -> bool,
-    ) -> (Option<bool>, String) {
-        let mut all = Some(true);
+        names: &[&str],
+    ) -> (Decided, String) {
+        let mut highest = Vec::new();
         let mut figures = Vec::new();
         for part in parts {
-            let ranking = ranked(&|name| self.measured(part, recording, name).map(|ours| 100.0 * of(&ours.cut)));
-            all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && passes(ranking));
-            let published = ranked(&|name| space(part, name).map(published_of));
+            let ranking = ranked(|name| self.trace(part, recording)?.percent(name, of));
+            highest.push(ranking.as_ref().map(|ranking| are_highest(names, ranking)));
+            let published = ranked(|name| space(part, name).map(published_of).map(Estimate::exact));
             figures.push(format!(
                 "{} {} % published, {} % ours",
                 part.name(),
@@ -404,17 +408,13 @@ impl<'a> Judge<'a> {
                 named(ranking.as_ref(), |_| 0..2, 1)
             ));
         }
-        (all, figures.join("; "))
+        (all_of(highest), figures.join("; "))
     }
 
     /// Tables 5 to 8: the most fragmentation.
     fn regions_waste_most(&self, is_recorded: bool) -> Claim {
         let judged = |parts: [Part; 2], recording: &str| {
-            self.highest(
-                (parts, recording),
-                (|ours| ours.fragmentation, |there| there.fragmentation_percent),
-                |ranking| ranking[..2].iter().all(|(name, _)| REGIONS.contains(name)),
-            )
+            self.highest((parts, recording), (|ours| ours.fragmentation, |there| there.fragmentation_percent), &REGIONS)
         };
         if is_recorded {
             self.of_recordings(
@@ -423,29 +423,36 @@ impl<'a> Judge<'a> {
             )
         } else {
             let (holds, figures) = judged([Part::Uniform, Part::Small], "");
-            Claim::new("6.9: regis1 and regis2 have the two highest F (uniform and small)", holds, figures)
+            Claim::decided("6.9: regis1 and regis2 have the two highest F (uniform and small)", holds, figures)
         }
         .because(Confirmed, "a page of a region returns only when its last block dies")
     }
 
     /// The variation of an allocator's F over the four traces: the highest divided by the lowest.
-    fn spread(&self, recording: &str, name: &str) -> Option<f64> {
-        let all: Vec<f64> = Part::ALL.iter().map(|part| self.waste(*part, recording, name)).collect::<Option<_>>()?;
-        let least = all.iter().copied().fold(f64::MAX, f64::min);
-        Some(all.iter().copied().fold(0.0, f64::max) / least.max(0.01))
+    fn spread(&self, recording: &str, name: &str) -> Option<Estimate> {
+        let mut all: Vec<Estimate> =
+            Part::ALL.iter().map(|part| self.waste(*part, recording, name)).collect::<Option<_>>()?;
+        all.sort_by(|one, other| one.value.total_cmp(&other.value));
+        Some(*all.last()? / Estimate { value: all[0].value.max(0.01), ..all[0] })
     }
 
     /// Tables 5 to 8 together: the least predictable F.
     fn erratic(&self) -> Claim {
-        let published = ranked(&|name| {
+        let published = ranked(|name| {
             let all: Option<Vec<f64>> =
                 Part::ALL.iter().map(|part| space(*part, name).map(|space| space.fragmentation_percent)).collect();
-            all.map(|all| all.iter().copied().fold(0.0, f64::max) / all.iter().copied().fold(f64::MAX, f64::min))
+            let all = all?;
+            let most = all.iter().copied().fold(0.0, f64::max);
+            Some(Estimate::exact(most / all.iter().copied().fold(f64::MAX, f64::min)))
         });
         let judged = |recording: &str| {
-            let ranking = ranked(&|name| self.spread(recording, name));
+            let ranking = ranked(|name| self.spread(recording, name));
+            let halved = |ranking: &Ranking| -> Ranking {
+                let factor = |name: &str| if name == "sss" { 0.5 } else { 1.0 };
+                ranking.iter().map(|(name, spread)| (*name, *spread * factor(name))).collect()
+            };
             (
-                ranking.as_ref().map(|ranking| ranking[0].0 == "sss" && ranking[0].1 >= 2.0 * ranking[1].1),
+                ranking.as_ref().map(|ranking| are_highest(&["sss"], &halved(ranking))),
                 format!(
                     "{} times published; {} times ours",
                     named(published.as_ref(), |_| 0..2, 1),
@@ -462,32 +469,36 @@ impl<'a> Judge<'a> {
 
     /// Section 6.9: large pages on small heaps.
     fn paged_on_small_heaps(&self) -> Claim {
+        const NAMES: [&str; 2] = ["bframe", "reaps"];
         let judged = |recording: &str| {
             let extremes = |name: &str| {
-                let of = |parts: [Part; 2]| -> Option<[f64; 2]> {
-                    Some([self.waste(parts[0], recording, name)?, self.waste(parts[1], recording, name)?])
+                let of = |parts: [Part; 2], is_first: fn(&Estimate, &Estimate) -> bool| {
+                    let [one, other] = parts.map(|part| self.waste(part, recording, name));
+                    one.zip(other).map(|(one, other)| if is_first(&one, &other) { one } else { other })
                 };
-                let (real, synthetic) = (of([Part::Boot, Part::Stable])?, of([Part::Uniform, Part::Small])?);
-                Some((real[0].min(real[1]), synthetic[0].max(synthetic[1])))
+                let lowest = of([Part::Boot, Part::Stable], |one, other| one.value <= other.value)?;
+                Some((lowest, of([Part::Uniform, Part::Small], |one, other| one.value >= other.value)?))
             };
-            let both: Option<Vec<(f64, f64)>> = ["bframe", "reaps"].into_iter().map(extremes).collect();
+            let both: Option<Vec<(Estimate, Estimate)>> = NAMES.into_iter().map(extremes).collect();
             let figures = both.as_ref().map_or_else(
                 || "-".into(),
                 |both| {
-                    let formatted: Vec<String> = ["bframe", "reaps"]
+                    let formatted: Vec<String> = NAMES
                         .iter()
                         .zip(both)
                         .map(|(name, (real, synthetic))| {
                             format!(
-                                "{name} lowest on boot and stable {real:.1} %, highest on uniform and small \
-                                     {synthetic:.1} %"
+                                "{name} lowest on boot and stable {} %, highest on uniform and small {} %",
+                                real.words(1),
+                                synthetic.words(1)
                             )
                         })
                         .collect();
                     format!("{} ours; bframe 99.8 and 36.5 %, reaps 117.4 and 21.2 % published", formatted.join("; "))
                 },
             );
-            (both.map(|both| both.iter().all(|(real, synthetic)| real > synthetic)), figures)
+            let holds = both.map(|both| all(both.iter().map(|(real, synthetic)| synthetic.is_below(real))));
+            (holds, figures)
         };
         self.of_recordings("6.9: F of bframe and reaps is higher on boot and stable than on uniform and small", judged)
     }
@@ -499,7 +510,7 @@ impl<'a> Judge<'a> {
             let of = |part| self.measured(part, recording, "bframe").map(|ours| ours.cut.high_water_bytes);
             let both = of(Part::Boot).zip(of(Part::Stable));
             (
-                both.map(|(boot, stable)| boot.max(stable) <= MOST_OF_TWO_PAGES),
+                both.map(|(boot, stable)| Some(boot.max(stable) <= MOST_OF_TWO_PAGES)),
                 both.map_or_else(|| "-".into(), |(boot, stable)| format!("{} and {} ours", used(boot), used(stable))),
             )
         };
@@ -513,22 +524,23 @@ impl<'a> Judge<'a> {
 
     /// Tables 7 and 8.
     fn smaller_wastes_more(&self) -> Claim {
-        let both = |name: &str| Some((self.waste(Part::Uniform, "", name)?, self.waste(Part::Small, "", name)?));
-        let mut all = Some(true);
+        let mut rises = Vec::new();
         let mut figures = Vec::new();
         for (name, _) in ALLOCATORS {
-            let both = both(name);
-            all = all.zip(both).map(|(all, (uniform, small))| all && (small > uniform) == (name != "reaps"));
-            figures.push(
-                both.map_or_else(
-                    || format!("{name} -"),
-                    |(uniform, small)| format!("{name} {uniform:.1} to {small:.1}"),
-                ),
-            );
+            let both = self.waste(Part::Uniform, "", name).zip(self.waste(Part::Small, "", name));
+            rises.push(both.map(
+                |(uniform, small)| {
+                    if name == "reaps" { small.is_below(&uniform) } else { uniform.is_below(&small) }
+                },
+            ));
+            figures.push(both.map_or_else(
+                || format!("{name} -"),
+                |(uniform, small)| format!("{name} {} to {}", uniform.words(1), small.words(1)),
+            ));
         }
-        Claim::new(
+        Claim::decided(
             "6.9: small blocks increase F in all allocators but reaps (from uniform to small)",
-            all,
+            all_of(rises),
             format!("agrees with tables 7 and 8; {} % ours", figures.join(", ")),
         )
         .because(Confirmed, "headers and rounding weigh more on small blocks; reaps has no headers")
@@ -536,18 +548,18 @@ impl<'a> Judge<'a> {
 
     /// Section 6.10.
     fn buddy_wastes_more(&self) -> Claim {
-        let mut all = Some(true);
+        let mut above = Vec::new();
         let mut figures = Vec::new();
         for trace in self.traces {
-            let of = |name: &str| trace.of(name).map(|ours| 100.0 * ours.cut.fragmentation);
+            let of = |name: &str| trace.percent(name, |ours| ours.fragmentation);
             let both = of("bbuddy").zip(of("tlsf"));
-            all = all.zip(both).map(|(all, (buddy, tlsf))| all && buddy > tlsf);
-            let formatted = both.map_or_else(|| "-".into(), |(buddy, tlsf)| format!("{buddy:.1} and {tlsf:.1}"));
-            figures.push(format!("{} {formatted}", trace.load.name()));
+            above.push(both.map(|(buddy, tlsf)| tlsf.is_below(&buddy)));
+            let words = |(buddy, tlsf): (Estimate, Estimate)| format!("{} and {}", buddy.words(1), tlsf.words(1));
+            figures.push(format!("{} {}", trace.load.name(), both.map_or_else(|| "-".into(), words)));
         }
-        Claim::new(
+        Claim::decided(
             "6.10: binary buddies have a higher F than TLSF in all cases (on every trace)",
-            all.filter(|_| !self.traces.is_empty()),
+            all_of(above),
             format!("agrees with tables 5 to 8, closest 53.5 and 51.8 %; {} % ours", figures.join("; ")),
         )
         .because(Confirmed, "powers of two with headers of 16 bytes")
@@ -556,22 +568,23 @@ impl<'a> Judge<'a> {
     /// Section 6.9: where waste comes from.
     fn most_waste_is_elsewhere(&self) -> Claim {
         const OTHERS: [&str; 5] = ["bbuddy", "bframe", "reaps", "sss", "tlsf"];
-        let mut all = Some(true);
+        let half = Estimate::exact(50.0);
+        let mut below = Vec::new();
         let mut figures = Vec::new();
         for trace in self.traces {
-            let of = |name: &'static str| Some((name, 100.0 * trace.of(name)?.cut.overhead));
-            let own: Option<Vec<(&str, f64)>> = OTHERS.into_iter().map(of).collect();
-            all = all.zip(own.as_ref()).map(|(all, own)| all && own.iter().all(|(_, share)| *share < 50.0));
-            let above = own.unwrap_or_default().into_iter().filter(|(_, share)| *share >= 50.0);
-            let above: Vec<String> = above.map(|(name, share)| format!("{name} {share:.1}")).collect();
+            let of = |name: &'static str| Some((name, trace.percent(name, |ours| ours.overhead)?));
+            let own: Option<Vec<(&str, Estimate)>> = OTHERS.into_iter().map(of).collect();
+            below.push(own.as_ref().map(|own| all(own.iter().map(|(_, share)| share.is_below(&half)))));
+            let above = own.unwrap_or_default().into_iter().filter(|(_, share)| share.value >= half.value);
+            let above: Vec<String> = above.map(|(name, share)| format!("{name} {}", share.words(1))).collect();
             if !above.is_empty() {
                 figures.push(format!("{} {}", trace.load.name(), above.join(", ")));
             }
         }
-        Claim::new(
+        Claim::decided(
             "6.9: except in regis1 and regis2, most waste is neither internal fragmentation nor overhead (I alone is \
              below 50 % on every trace)",
-            all.filter(|_| !self.traces.is_empty()),
+            all_of(below),
             format!(
                 "tlsf 83.7, 84.6, 53.3 and 63.1 %, sss 62.9 and 67.6 % published; of ours, 50 % or more: {}",
                 if figures.is_empty() { "none".into() } else { figures.join("; ") }
@@ -587,9 +600,8 @@ impl<'a> Judge<'a> {
     /// Tables 5 to 8: the largest bookkeeping.
     fn most_overhead(&self, is_recorded: bool) -> Claim {
         let judged = |parts: [Part; 2], recording: &str| {
-            self.highest((parts, recording), (|ours| ours.overhead, |there| there.overhead_percent), |ranking| {
-                ranking[0].0 == "tlsf"
-            })
+            let figure: Figure = (|ours| ours.overhead, |there| there.overhead_percent);
+            self.highest((parts, recording), figure, &["tlsf"])
         };
         if is_recorded {
             self.of_recordings("6.9: tlsf has the highest I (boot and stable)", |recording| {
@@ -601,7 +613,7 @@ impl<'a> Judge<'a> {
             )
         } else {
             let (holds, figures) = judged([Part::Uniform, Part::Small], "");
-            Claim::new(
+            Claim::decided(
                 "6.9: tlsf has the highest I (uniform and small, where tables 7 and 8 have sss above it)",
                 holds,
                 figures,
@@ -612,10 +624,12 @@ impl<'a> Judge<'a> {
 
     fn overhead_of_reaps(&self) -> Claim {
         let judged = |recording: &str| {
-            let all: Option<Vec<f64>> =
-                self.with(recording).map(|trace| Some(trace.of("reaps")?.cut.overhead)).collect();
-            let most = all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0.0, f64::max));
-            (most.map(|most| most < 0.2), format!("{} % ours", percent(most)))
+            let own: Option<Vec<Estimate>> =
+                self.with(recording).map(|trace| trace.percent("reaps", |ours| ours.overhead)).collect();
+            let most = own.iter().flatten().max_by(|one, other| one.value.total_cmp(&other.value));
+            let figures = format!("at most {} % ours", most.map_or_else(|| "-".into(), |most| most.words(1)));
+            let limit = Estimate::exact(20.0);
+            (all_of(own.into_iter().flatten().map(|share| Some(share.is_below(&limit)))), figures)
         };
         self.of_recordings("6.9: I of reaps is below 20 % on every trace (17.5 % at most published)", judged)
             .because(Confirmed, "a page of 1,024 bytes has a footer of 28")
@@ -626,19 +640,16 @@ impl<'a> Judge<'a> {
     }
 
     fn least_overhead(&self) -> Claim {
-        let mut all = Some(true);
+        let mut lowest = Vec::new();
         let mut figures = Vec::new();
         for trace in self.traces {
-            let ranking = ranked(&|name| trace.of(name).map(|ours| 100.0 * ours.cut.overhead));
-            let are_regions = |ranking: &Vec<(&str, f64)>| {
-                ranking[ranking.len() - 2..].iter().all(|(name, _)| REGIONS.contains(name))
-            };
-            all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && are_regions(ranking));
+            let ranking = ranked(|name| trace.percent(name, |ours| ours.overhead));
+            lowest.push(ranking.as_ref().map(|ranking| are_lowest(&REGIONS, ranking)));
             figures.push(format!("{} {}", trace.load.name(), named(ranking.as_ref(), |all| all - 2..all, 1)));
         }
-        Claim::new(
+        Claim::decided(
             "6.9: regis1 and regis2 have the two lowest I (on every trace)",
-            all.filter(|_| !self.traces.is_empty()),
+            all_of(lowest),
             format!("0.5 to 2.3 % published; the lowest of ours in %: {}", figures.join("; ")),
         )
         .because(Confirmed, "the footer of a page is one counter, or a counter and a class")

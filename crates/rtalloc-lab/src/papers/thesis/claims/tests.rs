@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::papers::sample::Sample;
-use crate::papers::thesis::result::{Facts, Load, Moment, Openings};
+use crate::papers::thesis::result::{Facts, Figures, Load, Moment, Openings};
 
 fn distribution(max: u64, mean: u64, deviation: u64) -> Distribution {
     let std = deviation as f64;
@@ -12,18 +12,23 @@ fn distribution(max: u64, mean: u64, deviation: u64) -> Distribution {
 /// The published figures of `figures_of`, under another allocator's name.
 fn row(part: Part, name: &str, figures_of: &str) -> Row {
     let space = space(part, figures_of).expect("published");
-    let cycles = cycles(part, figures_of).or(cycles(Part::Boot, figures_of)).expect("published");
     let figures = Figures {
         high_water_bytes: space.used_bytes as f64,
         live_bytes: space.live_bytes as f64,
         fragmentation: space.fragmentation_percent / 100.0,
         overhead: space.overhead_percent / 100.0,
     };
-    let free = match figures_of {
-        "sss" => distribution(48, 48, cycles.deviation.free),
-        _ => distribution(cycles.max.free, cycles.mean.free, cycles.deviation.free),
+    let own = |operation| {
+        let cycles = THESIS.cycles(part, figures_of, operation);
+        cycles.or_else(|| THESIS.cycles(Part::Boot, figures_of, operation)).expect("published")
     };
-    let malloc = distribution(cycles.max.malloc, cycles.mean.malloc, cycles.deviation.malloc);
+    let [malloc, mut free] = ["malloc", "free"].map(|operation| {
+        let [max, mean, deviation] = own(operation);
+        distribution(max, mean, deviation)
+    });
+    if figures_of == "sss" {
+        free = distribution(48, 48, own("free")[2]);
+    }
     let costs = Costs { malloc, free };
     let moment = Moment { live_bytes: 97, internal_bytes: 3, ..Moment::default() };
     let ours = Measured {
@@ -32,6 +37,7 @@ fn row(part: Part, name: &str, figures_of: &str) -> Row {
         fragmentation: Sample::published(20, [figures.fragmentation, 1e-6, 0.0, 0.0]),
         overhead: Sample::published(20, [figures.overhead, 1e-6, 0.0, 0.0]),
         prefix: figures,
+        prefix_fragmentation: Sample::published(20, [figures.fragmentation, 1e-6, 0.0, 0.0]),
         operations: 1.0,
         completed: 1,
         instructions: costs.clone(),
@@ -114,7 +120,7 @@ fn figures_that_say_otherwise_refute() {
         for row in &mut trace.rows {
             let ours = row.ours.as_mut().expect("published");
             ours.timeline[0].internal_bytes = 20;
-            ours.cut.fragmentation = if trace.load.part == Part::Small { 0.1 } else { 0.2 };
+            ours.fragmentation.mean = if trace.load.part == Part::Small { 0.1 } else { 0.2 };
         }
     }
     let claims = judged(&traces, &others(128, 1000));

@@ -288,6 +288,7 @@ fn measured(runs: &[&[Run; 2]]) -> Measured {
         fragmentation: average(end, &|run| run.figures.fragmentation),
         overhead: average(end, &|run| run.figures.overhead),
     };
+    let sample = |end: usize, of: fn(&Figures) -> f64| Sample::of(runs.iter().map(|run| of(&run[end].figures)));
     let pooled = |end: usize, of: fn(&Costs) -> &Distribution| {
         let mut counts = Counts::default();
         runs.iter().for_each(|run| counts.merge(&of(&run[end].instructions).histogram));
@@ -296,9 +297,10 @@ fn measured(runs: &[&[Run; 2]]) -> Measured {
     let costs = |end| Costs { malloc: pooled(end, |costs| &costs.malloc), free: pooled(end, |costs| &costs.free) };
     Measured {
         cut: figures(0),
-        fragmentation: Sample::of(runs.iter().map(|run| run[0].figures.fragmentation)),
-        overhead: Sample::of(runs.iter().map(|run| run[0].figures.overhead)),
+        fragmentation: sample(0, |figures| figures.fragmentation),
+        overhead: sample(0, |figures| figures.overhead),
         prefix: figures(1),
+        prefix_fragmentation: sample(1, |figures| figures.fragmentation),
         operations: average(0, &|run| run.operations as f64),
         completed: runs.iter().filter(|run| run[0].completed).count() as u64,
         instructions: costs(0),
