@@ -210,9 +210,7 @@ class Committed:
         if head in ("allocate", "free"):
             return self.bound(allocator, {"free": "deallocate"}.get(head, head))
         if head == "heap / M on programs":
-            heads = self.tables["All allocators"]["allocator"]
-            row = self.tables["All allocators"][allocator]
-            cells = [cell for head, cell in zip(heads, row) if head.startswith("heap / M")]
+            cells = self.tables["Smallest heap / live memory M of each trace"][allocator][:-1]
             assert len(cells) == 7, cells
             return "-" if "-" in cells else f"{min(cells, key=float)} to {max(cells, key=float)}"
         size = re.search(r"n = \d+$", head)

@@ -114,7 +114,7 @@ impl Tabled {
 
 /// Whether a cell's text has several lines.
 fn is_long(text: &str) -> bool {
-    text.chars().count() > 44
+    text.chars().count() > 24
 }
 
 /// The sort key of a cell: numbers by value, whatever text follows them.

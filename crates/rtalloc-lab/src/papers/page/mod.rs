@@ -48,7 +48,9 @@ pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
         (gist::gist(papers.chapters))
         (answer)
         h3 { "All allocators" }
-        (overview_table(papers.overview, &guide, false).html(&|name| numbering.index(name)))
+        (bounds_table(papers.overview, &guide, false).html(&|name| numbering.index(name)))
+        h3 { "Smallest heap / live memory M of each trace" }
+        (heaps_table(papers.overview, &guide).html(&|name| numbering.index(name)))
         (verdicts(papers.chapters))
         @for (chapter, drawn) in papers.chapters.iter().zip(&drawn) { (of_paper(chapter, drawn, &numbering)) }
         (errata(papers.chapters))
@@ -132,21 +134,13 @@ fn answer(papers: &Papers<'_>, guide: &Guide, numbering: &mut Numbering) -> Resu
     })
 }
 
-/// Bounds and heaps of all allocators; the short form fits a terminal.
-fn overview_table(overview: &Overview, guide: &Guide, brief: bool) -> Tabled {
+/// Bounds of all allocators, and the trace that needs most; the short form fits a terminal.
+fn bounds_table(overview: &Overview, guide: &Guide, brief: bool) -> Tabled {
     let or_dash = |value: Option<u64>| value.map_or_else(|| "-".into(), number::grouped);
     let mut headings = vec!["\nallocator"];
     headings.extend(if brief { [].as_slice() } else { &["\nfamily", "\ncost"] });
     let words = headings.len();
-    headings.extend(["allocate\nat most", "free\nat most", "in any\nheap"]);
-    let mut headings: Vec<String> = headings.into_iter().map(String::from).collect();
-    if brief {
-        headings.extend(["heap / M\nat most".into(), "\non".into()]);
-    } else {
-        // Trace names wrapped into short lines.
-        headings.extend(overview.traces.iter().map(|trace| format!("heap / M\n{}", trace.replace('-', "-\n"))));
-        headings.push("\nwhat happened".into());
-    }
+    headings.extend(["allocate\nat most", "free\nat most", "in any\nheap", "heap / M\nat most", "\non"]);
     let rows = overview.rows.iter().zip(&guide.standings).map(|(row, standing)| {
         let mut texts = vec![row.subject.name.clone()];
         texts.extend((!brief).then(|| [row.subject.family.clone(), row.subject.cost.clone()]).into_iter().flatten());
@@ -157,17 +151,28 @@ fn overview_table(overview: &Overview, guide: &Guide, brief: bool) -> Tabled {
             (_, false) => "no",
         };
         texts.push(any.into());
-        let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
-        if brief {
-            texts.push(ratio(standing.heap.as_ref().map(|need| need.ratio)));
-            texts.push(standing.heap.as_ref().map_or_else(String::new, |need| need.trace.clone()));
-        } else {
-            texts.extend((0..overview.traces.len()).map(|place| ratio(row.needs.get(place).and_then(Need::ratio))));
-            texts.push(happened(standing));
-        }
+        texts.push(ratio(standing.heap.as_ref().map(|need| need.ratio)));
+        texts.push(standing.heap.as_ref().map_or_else(String::new, |need| need.trace.clone()));
         texts
     });
     Tabled::new(&headings, words, rows)
+}
+
+/// The heap that each trace needs.
+fn heaps_table(overview: &Overview, guide: &Guide) -> Tabled {
+    let mut headings = vec!["\nallocator".to_owned()];
+    // Trace names wrapped into short lines.
+    headings.extend(overview.traces.iter().map(|trace| trace.replacen('-', "-\n", 1)));
+    headings.push("\nwhat happened".into());
+    let rows = overview.rows.iter().zip(&guide.standings).map(|(row, standing)| {
+        let needed = (0..overview.traces.len()).map(|place| ratio(row.needs.get(place).and_then(Need::ratio)));
+        std::iter::once(row.subject.name.clone()).chain(needed).chain([happened(standing)]).collect()
+    });
+    Tabled::new(&headings, 1, rows)
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"))
 }
 
 /// The recommendations, for the terminal.
@@ -180,7 +185,7 @@ pub fn text(overview: &Overview, look: Look) -> String {
          memory M\n{}",
         guide.headline,
         wrapped(&guide.paragraph, look.columns, 0),
-        overview_table(overview, &guide, true).text(look)
+        bounds_table(overview, &guide, true).text(look)
     )
 }
 
@@ -394,7 +399,7 @@ mod tests {
         // TLSF is the second allocator of the overview, and the only one in the papers' figures.
         assert_eq!(page.matches("class=\"v1\" data-name=\"TLSF\"").count(), 2);
         assert!(!page.contains("class=\"v0\" data-name=\"TLSF\""));
-        assert_eq!(page.matches("data-allocator=\"1\"").count(), 3, "the overview and both tables");
+        assert_eq!(page.matches("data-allocator=\"1\"").count(), 4, "the tables of all allocators and both others");
     }
 
     #[test]

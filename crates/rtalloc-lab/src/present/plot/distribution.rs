@@ -6,7 +6,6 @@
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Tooltip, sheet};
 use super::{NAMES, ROW, Selection, WIDTH, row_middle, row_names, rows_height};
 use crate::number;
-use crate::present::palette::Marker;
 use crate::present::summary;
 use crate::result::schema::{Cell, Distribution, TraceResult};
 
@@ -46,16 +45,6 @@ const FURTHEST_BELOW_MEDIAN: u64 = 10;
 const TOP: i32 = 44;
 const GAP: i32 = 24;
 
-/// One of two panels: distributions by allocator, with a worst case for each, if there is one.
-pub struct Side<'a> {
-    /// Title of the measure.
-    pub title: String,
-    /// By allocator.
-    pub rows: Vec<Option<&'a Distribution>>,
-    /// By allocator; empty if nothing is marked.
-    pub worst: Vec<Option<u64>>,
-}
-
 /// The distributions of one measure on one trace; `None` if no allocator has any.
 ///
 /// # Errors
@@ -69,34 +58,8 @@ pub fn distributions(
     let both = |standing: &summary::Standing| {
         summary::cell_of(result, &standing.subject.name).and_then(|cell| measure.of(cell))
     };
-    let side = |at: usize, operation: &str| Side {
-        title: format!("{operation}, {}", measure.unit()),
-        rows: selection.standings.iter().map(|standing| both(standing).map(|both| both[at])).collect(),
-        worst: Vec::new(),
-    };
-    let description = format!("Distribution of {} of allocate and free on {}", measure.unit(), result.trace.name);
-    drawn(&[side(0, "allocate"), side(1, "free")], measure, selection, &description)
-}
-
-/// Two panels of exact counts, each drawn up to its worst case; means are marked. `None` if no allocator has any.
-///
-/// # Errors
-///
-/// See [`PlotError`].
-pub fn sides(sides: &[Side<'_>; 2], selection: Selection<'_>, description: &str) -> Result<Option<String>, PlotError> {
-    drawn(sides, Measure::Instructions, selection, description)
-}
-
-fn drawn(
-    sides: &[Side<'_>; 2],
-    measure: Measure,
-    selection: Selection<'_>,
-    description: &str,
-) -> Result<Option<String>, PlotError> {
-    let sampled = || {
-        let all = sides.iter().flat_map(|side| &side.rows).flatten().copied();
-        all.filter(|distribution| distribution.count > 0)
-    };
+    let side = |at: usize| selection.standings.iter().map(move |standing| both(standing).map(|both| both[at]));
+    let sampled = || (0..2).flat_map(&side).flatten().filter(|distribution| distribution.count > 0);
     let Some(least) = sampled().map(|one| one.min.max(one.p50 / FURTHEST_BELOW_MEDIAN)).min() else {
         return Ok(None);
     };
@@ -108,51 +71,33 @@ fn drawn(
             Measure::Instructions => distribution.max as f64,
             Measure::Ticks => distribution.p999 as f64 * TICKS_BEYOND_P999,
         })
-        .chain(sides.iter().flat_map(|side| &side.worst).flatten().map(|worst| *worst as f64))
         .fold(low * 2.0, f64::max)
         * 1.1;
     #[allow(clippy::cast_precision_loss)] // its order of magnitude is drawn
     let decades = sampled().map(|distribution| distribution.count as f64).fold(10.0, f64::max).log10().ceil();
     let bottom = TOP + rows_height(selection.standings.len());
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)] // a sheet of positive size
-    let svg = sheet(WIDTH, (bottom + 40) as u32, selection.standings.len(), description, |canvas| {
+    let description = format!("Distribution of {} of allocate and free on {}", measure.unit(), result.trace.name);
+    let svg = sheet(WIDTH, (bottom + 40) as u32, selection.standings.len(), &description, |canvas| {
         // Room on the right for half of the widest label, five digits.
         let panel = (WIDTH as i32 - NAMES - GAP - 24) / 2;
         row_names(canvas, selection, TOP)?;
-        for (number, side) in (0..).zip(sides) {
-            let left = NAMES + number * (panel + GAP);
+        for (at, operation) in ["allocate", "free"].into_iter().enumerate() {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 0 or 1
+            let left = NAMES + at as i32 * (panel + GAP);
             let x = Scale::logarithmic((low, high), (left, left + panel));
-            axis(canvas, &x, (left, left + panel), bottom, &side.title)?;
-            for (index, distribution) in side.rows.iter().enumerate() {
+            axis(canvas, &x, (left, left + panel), bottom, &format!("{operation}, {}", measure.unit()))?;
+            for (index, distribution) in side(at).enumerate() {
                 let Some(distribution) = distribution.filter(|one| one.count > 0) else { continue };
                 row(canvas, &x, index, distribution, decades)?;
                 let name = &selection.standings[index].subject.name;
                 let axes = [measure.unit(), "% take at most that"];
                 canvas.tooltips((index, name), axes, quantiles(&x, index, distribution));
-                if let Some(worst) = side.worst.get(index).copied().flatten() {
-                    beyond(canvas, &x, index, distribution, worst)?;
-                }
             }
         }
         Ok(())
     })?;
     Ok(Some(svg))
-}
-
-/// The mean, and a worst case with a line from the observed maximum.
-fn beyond(
-    canvas: &mut Canvas<'_>,
-    x: &Scale,
-    index: usize,
-    distribution: &Distribution,
-    worst: u64,
-) -> Result<(), PlotError> {
-    let base = row_middle(TOP, index) + ROW / 2 - 3;
-    #[allow(clippy::cast_precision_loss)] // drawn
-    let (most, worst) = (x.at(distribution.max as f64), x.at(worst as f64));
-    canvas.edge((most, base), (worst, base), 1, Ink::Faint)?;
-    canvas.marker((worst, base), 5, Marker::Diamond, true, Ink::Allocator(index))?;
-    canvas.marker((x.at(distribution.mean), base), 4, Marker::Circle, true, Ink::Text)
 }
 
 fn axis(

@@ -34,7 +34,7 @@ pub fn marks(
     description: &str,
 ) -> Result<String, PlotError> {
     let values = || panels.iter().flat_map(|panel| panel.rows.iter().flatten().flatten().flatten()).copied();
-    let low = values().filter(|value| *value > 0.0).fold(f64::MAX, f64::min).min(1.0) / 1.2;
+    let low = values().filter(|value| *value > 0.0).fold(f64::MAX, f64::min) / 1.2;
     let high = values().fold(low * 10.0, f64::max) * 1.2;
     let rows = selection.standings.len();
     let bottom = TOP + rows_height(rows);

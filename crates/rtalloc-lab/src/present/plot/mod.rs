@@ -12,7 +12,7 @@ mod pareto;
 
 pub use canvas::PlotError;
 pub use costs::costs;
-pub use distribution::{Measure, Side, distributions, sides};
+pub use distribution::{Measure, distributions};
 pub use fragmentation::fragmentation;
 pub use memory::{HIGHEST_SHARE, memory};
 pub use pareto::{Field, HEAP, pareto};

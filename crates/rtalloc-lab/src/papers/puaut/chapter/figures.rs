@@ -6,7 +6,7 @@ use crate::papers::puaut::result::{Load, Puaut, charges, published_charges};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel as Curves, Spacing, Stroke};
 use crate::present::plot::marks::{Panel, marks};
-use crate::present::plot::{PlotError, Selection, Side, sides};
+use crate::present::plot::{PlotError, Selection};
 use crate::present::summary::Standing;
 use crate::present::summary::named;
 
@@ -17,39 +17,26 @@ fn standings(found: &Puaut) -> Vec<Standing> {
 /// The loads as panel titles.
 const LOADS: [&str; 2] = ["decoder", "MEAN model"];
 
+/// The costs assumed for each malloc.
+const CHARGES: [&str; 3] = ["mean", "most observed", "scenario"];
+
 fn figure(name: &str, caption: (&str, &str), svg: String, standings: Vec<Standing>) -> Figure {
     Figure { name: name.into(), caption: (caption.0.into(), caption.1.into()), svg, standings }
 }
 
-/// Figure 1, drawn as distributions instead of the paper's bars.
-pub(super) fn distributions(found: &Puaut) -> Result<Option<Figure>, PlotError> {
+/// Figure 1.
+pub(super) fn costs(found: &Puaut) -> Result<Figure, PlotError> {
     let standings = standings(found);
     let styles = palette::of(&standings);
-    let side = |load: Load, title: &str| Side {
-        title: format!("malloc, {title}, instructions"),
-        rows: found
-            .rows
-            .iter()
-            .map(|row| {
-                let ours = row.ours.as_ref().ok()?;
-                Some(match load {
-                    Load::Decoder => &ours.decoder.malloc,
-                    Load::Model => &ours.model.malloc,
-                })
-            })
-            .collect(),
-        worst: found.rows.iter().map(|row| Some(row.ours.as_ref().ok()?.scenario.malloc)).collect(),
-    };
-    let [decoder, model] = LOADS;
-    let both = [side(Load::Decoder, decoder), side(Load::Model, model)];
+    let panels = of_loads(found, |charges, _, _| charges.to_vec());
     let selection = Selection { standings: &standings, styles: &styles };
-    let svg = sides(&both, selection, "Puaut 2002, figure 1: distributions of the instructions of malloc")?;
+    let svg = marks(&panels, &CHARGES, selection, "Puaut 2002, figure 1: mean and worst-case malloc")?;
     let caption = (
         "Figure 1: mean and worst-case malloc",
-        "The height of a row is logarithmic in the share of mallocs. Circle: their mean. Bar: the observed maximum. \
-         Diamond: the worst-case scenario. The paper has bars only for the mean and the scenario.",
+        "Grey: the paper's cycles of a Pentium 90 without caches. In colour: our instructions. Compare the order of \
+         allocators and the distances between marks, not their places.",
     );
-    Ok(svg.map(|svg| figure("figure-1", caption, svg, standings)))
+    Ok(figure("figure-1", caption, svg, standings))
 }
 
 /// Two panels, one per load, for figures based on charges.
@@ -89,10 +76,9 @@ pub(super) fn shares(found: &Puaut) -> Result<Figure, PlotError> {
     let standings = standings(found);
     let styles = palette::of(&standings);
     let panels = of_loads(found, |charges, load, published| of_gap(found, charges, load, published).to_vec());
-    let names = ["mean", "most observed", "scenario"];
     let selection = Selection { standings: &standings, styles: &styles };
     let svg =
-        marks(&panels, &names, selection, "Puaut 2002, figure 3: share of the time spent in malloc, in per cent")?;
+        marks(&panels, &CHARGES, selection, "Puaut 2002, figure 3: share of the time spent in malloc, in per cent")?;
     let caption =
         ("Figure 3: share of a program's time spent in malloc, in per cent", "By the cost assumed for each malloc.");
     Ok(figure("figure-3", caption, svg, standings))

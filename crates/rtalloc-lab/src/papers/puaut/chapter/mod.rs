@@ -40,7 +40,7 @@ pub fn chapter(found: &Puaut) -> Result<Chapter, PlotError> {
                  the paper calls it analytical. Ratio: our instructions per cycle of the paper."
             ),
             allocations(found),
-            vec![figures::distributions(found)?].into_iter().flatten().collect(),
+            vec![figures::costs(found)?],
         ),
         section(
             "Figure 2: worst malloc as a multiple of the mean",

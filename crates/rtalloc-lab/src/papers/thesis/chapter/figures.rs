@@ -4,14 +4,15 @@ use super::rows;
 use crate::papers::chapter::Figure;
 use crate::papers::published::THESIS;
 use crate::papers::thesis::published::ALLOCATORS;
-use crate::papers::thesis::result::{CLASS_BYTES, Moment, OnTrace, Part, Row, Thesis};
+use crate::papers::thesis::result::{CLASS_BYTES, Costs, Moment, OnTrace, Part, Row, Thesis};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing, Stroke};
+use crate::present::plot::marks::{Panel as Marked, marks};
 use crate::present::plot::multiples::{Multiple, Shape, multiples};
 use crate::present::plot::{Measure, PlotError, Selection, distributions, memory as drawn_memory};
 use crate::present::summary::Standing;
 use crate::present::summary::named;
-use crate::result::schema::{Cell, Curve, Instructions, Outcome, Space, Time, TraceFacts, TraceResult};
+use crate::result::schema::{Cell, Curve, Distribution, Instructions, Outcome, Space, TraceFacts, TraceResult};
 
 /// Used memory beyond this multiple of M is drawn at the edge; the thesis' regions reach 5.
 const HIGHEST_SHARE: f64 = 6.0;
@@ -90,16 +91,11 @@ fn as_result(trace: &OnTrace) -> TraceResult {
     let cell = |row: &Row| {
         let subject = named(&row.name, ALLOCATORS.iter().find(|(there, _)| *there == row.name)?.1).subject;
         let ours = row.ours.as_ref().ok();
-        let ticks = row.ticks.as_ref().and_then(|ticks| ticks.as_ref().ok());
         Some(Cell {
             subject,
             heap_bytes: None,
             outcome: Outcome::Completed,
-            time: ticks.map(|costs| Time {
-                allocate: costs.malloc.clone(),
-                free: costs.free.clone(),
-                ..Time::default()
-            }),
+            time: None,
             instructions: ours.map(|ours| Instructions {
                 allocate: ours.instructions.malloc.clone(),
                 free: ours.instructions.free.clone(),
@@ -134,29 +130,49 @@ fn numbers(part: Part) -> Option<[&'static str; 4]> {
     }
 }
 
-/// Figures 20 to 23: distributions of ticks and of instructions.
+/// Figures 20 to 23, mean and maximum ticks beside the published cycles, and distributions of instructions.
 pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     let standings = selection();
     let styles = palette::of(&standings);
-    let result = as_result(trace);
-    let heading =
-        numbers(trace.load.part).map_or_else(|| "Beyond the thesis".into(), |[times, ..]| format!("Figures {times}"));
+    let (name, slug, part) = (trace.load.name(), trace.load.slug(), trace.load.part);
     let mut figures = Vec::new();
-    for (measure, unit) in [(Measure::Ticks, "ticks"), (Measure::Instructions, "instructions")] {
-        let drawn = distributions(&result, Selection { standings: &standings, styles: &styles }, measure)?;
-        figures.extend(drawn.map(|svg| {
-            Figure {
-            name: format!("time-{}-{unit}", trace.load.slug()),
+    if let Some([number, ..]) = numbers(part) {
+        let panel = |(operation, of): (&str, fn(&Costs) -> &Distribution)| {
+            let both = |row: &Row| {
+                let published =
+                    THESIS.cycles(part, &row.name, operation).map(|[most, mean, _]| vec![float(mean), float(most)]);
+                let ours = row.ticks.as_ref()?.as_ref().ok().map(|costs| vec![of(costs).mean, float(of(costs).max)]);
+                Some([published, ours])
+            };
+            Marked { title: operation.into(), rows: rows(trace).map(|row| both(row).unwrap_or_default()).collect() }
+        };
+        let selected = Selection { standings: &standings, styles: &styles };
+        let description = format!("Bitframe thesis, figures {number}: mean and maximum time of malloc and free");
+        figures.push(Figure {
+            name: format!("time-{slug}-ticks"),
             caption: (
-                format!("{heading}: {unit} on {}", trace.load.name()),
-                "Heights are logarithmic, so a single operation is visible. Long mark: 99.9th percentile; short mark \
-                 or arrow: the maximum.".into(),
+                format!("Figures {number}: mean and maximum time on {name}"),
+                "Grey: the thesis' cycles of an Atom, on its own recording. In colour: our ticks.".into(),
             ),
-            svg,
+            svg: marks(&Costs::SIDES.map(panel), &["mean", "maximum"], selected, &description)?,
             standings: standings.clone(),
-        }
-        }));
+        });
     }
+    let selected = Selection { standings: &standings, styles: &styles };
+    let drawn = distributions(&as_result(trace), selected, Measure::Instructions)?;
+    figures.extend(drawn.map(|svg| {
+        Figure {
+        name: format!("time-{slug}-instructions"),
+        caption: (
+            format!("Beyond the thesis: instructions on {name}"),
+            "Heights are logarithmic, so a single operation is visible. Long mark: 99.9th percentile; short mark or \
+             arrow: the maximum."
+                .into(),
+        ),
+        svg,
+        standings: standings.clone(),
+    }
+    }));
     Ok(figures)
 }
 
