@@ -3,6 +3,7 @@
 use crate::Reach;
 use crate::adapter::{Made, Target};
 use std::ffi::{CStr, CString, c_void};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
@@ -15,6 +16,11 @@ use std::sync::OnceLock;
 /// Caveat: it never returns memory to larger sizes, and requests large blocks from the system only if configured so, as
 /// here.
 pub struct AtomicOps;
+
+/// Sizes for which `AO_malloc` of version 7.6.14 never returns: its chunks of 64 KiB have no room for a block of that
+/// many bytes with its header, and it takes one chunk after the other from the system. It is asked for the next larger
+/// size, which it takes from the system itself.
+const ENDLESS_BYTES: RangeInclusive<usize> = 32_761..=65_528;
 
 /// Names under which systems have the library.
 const LIBRARIES: [&CStr; 2] = [c"libatomic_ops_gpl.so.1", c"libatomic_ops_gpl.so"];
@@ -86,6 +92,7 @@ unsafe impl Target for AtomicOps {
 
     #[inline(always)]
     unsafe fn allocate(_context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
+        let size = if ENDLESS_BYTES.contains(&size) { ENDLESS_BYTES.end() + 1 } else { size };
         // SAFETY: any size is legal.
         unsafe { (loaded().malloc)(size).cast() }
     }
