@@ -16,26 +16,34 @@ TABLES = [
 
 
 class Tables(html.parser.HTMLParser):
-    """The tables of a report: by heading, rows of cells by the first cell."""
+    """The tables of a report: rows of cells by heading; and the rows of the table of claims."""
 
     def __init__(self, text):
         super().__init__()
-        self.found, self.heading, self.text, self.row = {}, "", None, None
+        self.found, self.claims, self.is_claims, self.text, self.row = {}, [], False, None, None
+        self.heading, self.line = "", ""
         self.feed(text)
+        self.claims = self.claims[1:]       # without the head
 
     def handle_starttag(self, tag, attributes):
         if tag in ("h3", "th", "td") or (tag, ("class", "line")) == ("p", *attributes[:1]):
             self.text = ""
         elif tag == "tr":
             self.row = []
+        elif tag == "table":
+            self.is_claims = ("class", "claims") in attributes
 
     def handle_endtag(self, tag):
-        if tag in ("h3", "p") and self.text is not None:
-            self.heading = self.text
+        if tag == "h3" and self.text is not None:
+            self.heading, self.line = self.text, ""
+        elif tag == "p" and self.text is not None:
+            self.line = f": {self.text}"
         elif tag in ("th", "td") and self.row is not None:
             self.row.append(self.text)
+        elif tag == "tr" and self.row and self.is_claims:
+            self.claims.append(self.row)
         elif tag == "tr" and self.row:
-            self.found.setdefault(self.heading, {}).setdefault(self.row[0], self.row[1:])
+            self.found.setdefault(self.heading + self.line, []).append(self.row)
         if tag in ("h3", "p", "th", "td"):
             self.text = None
 
@@ -79,7 +87,7 @@ def main():
     # One row per line, so that a change is readable.
     rows = ",\n".join(
         f"    {json.dumps(heading)}: {{\n"
-        + ",\n".join(f"      {json.dumps(name)}: {json.dumps(cells)}" for name, cells in tables[heading].items())
+        + ",\n".join(f"      {json.dumps(name)}: {json.dumps(cells)}" for name, *cells in tables[heading])
         + "\n    }"
         for heading in TABLES
     )
@@ -88,4 +96,5 @@ def main():
     (folder / "overview.svg").write_text(overview(report), encoding="utf-8")
 
 
-main()
+if __name__ == "__main__":
+    main()
