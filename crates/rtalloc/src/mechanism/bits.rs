@@ -1,6 +1,9 @@
 //! Bit searches: the processor's instruction where one exists, loop-free software elsewhere.
 //!
-//! The software version is the binary search of the TLSF paper's appendix A: five tests on 32 bits, six on 64.
+//! The software sets all bits below the one that is sought, multiplies by a number that spreads these words, and looks
+//! the index up in a table of a byte for each bit (after E. Cole and M. Dickinson in S. E. Anderson's *Bit Twiddling
+//! Hacks*). It has no branch. Processors without a multiplication use the binary search of the TLSF paper's appendix A:
+//! five tests on 32 bits, six on 64.
 
 use core::num::{NonZeroU64, NonZeroUsize};
 
@@ -18,6 +21,10 @@ const HAS_INSTRUCTION: bool = cfg!(any(
     target_arch = "wasm32",
 ));
 
+/// Whether the target multiplies in one instruction.
+const HAS_MULTIPLICATION: bool =
+    cfg!(not(all(any(target_arch = "riscv32", target_arch = "riscv64"), not(target_feature = "m"))));
+
 /// Index of the most significant set bit: floor(log2(value)); `fls` in the papers.
 ///
 /// # Time
@@ -25,7 +32,7 @@ const HAS_INSTRUCTION: bool = cfg!(any(
 /// Constant.
 #[inline(always)]
 pub const fn floor_log2(value: NonZeroUsize) -> u32 {
-    if HAS_INSTRUCTION { value.ilog2() } else { software_floor_log2(value.get()) }
+    if HAS_INSTRUCTION { value.ilog2() } else { software_floor_log2(value.get(), HAS_MULTIPLICATION) }
 }
 
 /// Index of the least significant set bit; `ffs` in the papers.
@@ -35,12 +42,7 @@ pub const fn floor_log2(value: NonZeroUsize) -> u32 {
 /// Constant.
 #[inline(always)]
 pub const fn first_set(value: NonZeroUsize) -> u32 {
-    if HAS_INSTRUCTION {
-        value.trailing_zeros()
-    } else {
-        let value = value.get();
-        software_floor_log2(value & value.wrapping_neg())
-    }
+    if HAS_INSTRUCTION { value.trailing_zeros() } else { software_first_set(value.get(), HAS_MULTIPLICATION) }
 }
 
 /// [`first_set`] of 64 bits, independent of the machine word.
@@ -125,8 +127,59 @@ pub fn computed(word: u64) -> u64 {
     }
 }
 
+/// `floor(log2(value))` without a loop.
+const fn software_floor_log2(value: usize, multiplies: bool) -> u32 {
+    if !multiplies {
+        return searched_floor_log2(value);
+    }
+    let mut ones = value;
+    ones |= ones >> 1;
+    ones |= ones >> 2;
+    ones |= ones >> 4;
+    ones |= ones >> 8;
+    ones |= ones >> 16;
+    if usize::BITS > 32 {
+        ones |= ones >> (usize::BITS / 2);
+    }
+    last_of_ones(ones)
+}
+
+/// The index of the least significant set bit without a loop.
+const fn software_first_set(value: usize, multiplies: bool) -> u32 {
+    if multiplies {
+        last_of_ones(value ^ value.wrapping_sub(1))
+    } else {
+        searched_floor_log2(value & value.wrapping_neg())
+    }
+}
+
+/// The uppermost bits of a word, as many as an index of a bit has, differ in the products of this number with all words
+/// of the form 2^k - 1.
+const SPREAD: usize = if usize::BITS == 64 { 0x03F6_EAF2_CD27_1461_u64 as usize } else { 0x07C4_ACDD };
+
+/// The index of the last bit of 2^k - 1, k > 0, by its product with [`SPREAD`].
+const LAST: [u8; usize::BITS as usize] = {
+    let mut last = [u8::MAX; usize::BITS as usize];
+    let mut index = 0;
+    while index < usize::BITS {
+        let place = spread(usize::MAX >> (usize::BITS - 1 - index));
+        assert!(last[place] == u8::MAX, "two words have the same place");
+        last[place] = index as u8;
+        index += 1;
+    }
+    last
+};
+
+const fn spread(ones: usize) -> usize {
+    ones.wrapping_mul(SPREAD) >> (usize::BITS - usize::BITS.ilog2())
+}
+
+const fn last_of_ones(ones: usize) -> u32 {
+    LAST[spread(ones)] as u32
+}
+
 /// `floor(log2(value))` by binary search, without a loop.
-const fn software_floor_log2(value: usize) -> u32 {
+const fn searched_floor_log2(value: usize) -> u32 {
     let mut rest = value as u64;
     let mut log2 = 0;
     if usize::BITS > 32 && rest >> 32 != 0 {
@@ -173,9 +226,10 @@ mod tests {
         for bit in 0..usize::BITS {
             let power = 1usize << bit;
             for value in [power, power | 1, power + power / 2, power | (power - 1)] {
-                assert_eq!(software_floor_log2(value), value.ilog2(), "{value:#x}");
-                let lowest = value & value.wrapping_neg();
-                assert_eq!(software_floor_log2(lowest), value.trailing_zeros(), "{value:#x}");
+                for multiplies in [false, true] {
+                    assert_eq!(software_floor_log2(value, multiplies), value.ilog2(), "{value:#x}");
+                    assert_eq!(software_first_set(value, multiplies), value.trailing_zeros(), "{value:#x}");
+                }
             }
         }
     }
