@@ -199,7 +199,7 @@ class Committed:
         """The static bound, or its cost per iteration."""
         known = self.bounds.get(allocator)
         if known is None:
-            return self.cell("All allocators", allocator, f"{'free' if operation == 'deallocate' else operation}at most")
+            return self.cell("All allocators", allocator, f"{'free' if operation == 'deallocate' else operation} at most")
         if operation in known:
             return f"{known[operation]:,}"
         units = [key.split(", per ")[1] for key in known if key.startswith(f"{operation}, per ")]

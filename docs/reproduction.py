@@ -26,7 +26,9 @@ class Tables(html.parser.HTMLParser):
         self.claims = self.claims[1:]       # without the head
 
     def handle_starttag(self, tag, attributes):
-        if tag in ("h3", "th", "td") or (tag, ("class", "line")) == ("p", *attributes[:1]):
+        if tag == "br" and self.text is not None:
+            self.text += "" if self.text.endswith("-") else " "
+        if tag in ("h2", "h3", "th", "td") or (tag, ("class", "line")) == ("p", *attributes[:1]):
             self.text = ""
         elif tag == "tr":
             self.row = []
@@ -34,7 +36,7 @@ class Tables(html.parser.HTMLParser):
             self.is_claims = ("class", "claims") in attributes
 
     def handle_endtag(self, tag):
-        if tag == "h3" and self.text is not None:
+        if tag in ("h2", "h3") and self.text is not None:
             self.heading, self.line = self.text, ""
         elif tag == "p" and self.text is not None:
             self.line = f": {self.text}"
@@ -44,7 +46,9 @@ class Tables(html.parser.HTMLParser):
             self.claims.append(self.row)
         elif tag == "tr" and self.row:
             self.found.setdefault(self.heading + self.line, []).append(self.row)
-        if tag in ("h3", "p", "th", "td"):
+        elif tag == "table":
+            self.line = ""
+        if tag in ("h2", "h3", "p", "th", "td"):
             self.text = None
 
     def handle_data(self, data):

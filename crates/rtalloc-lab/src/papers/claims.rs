@@ -60,7 +60,7 @@ impl Verdict {
 const MISSING: &str = "a figure is missing: a part was not run, or an allocator failed";
 
 /// The reason of a claim about samples that do not decide.
-const UNDECIDED: &str = "an interval of 99 % includes the limit: more task sets or seeds would decide";
+const UNDECIDED: &str = "an interval of 99 % includes the limit: more task sets or seeds may decide";
 
 /// A claim of the paper, and the verdict of our figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]

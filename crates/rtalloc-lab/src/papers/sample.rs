@@ -1,16 +1,19 @@
 //! Samples of task sets, seeds or runs, with confidence intervals of 99 %.
 //!
 //! Means have intervals of Student's distribution; the logarithm of a standard deviation has that of the normal one,
-//! which assumes values that are about normal. They are meant for samples of a hundred, the papers' own repetition; a
-//! single run has no interval, and decides nothing.
+//! which assumes values that are about normal. They are meant for samples of a hundred, the papers' own repetition; fewer
+//! than eight values have no interval, and decide nothing.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Div, Mul};
 
+/// Values of a sample that has intervals.
+const FEWEST: u64 = 8;
+
 /// Quantile of the normal distribution for a two-sided interval of 99 %.
 const NORMAL: f64 = 2.576;
 
-/// Whether a rule about samples holds: `None` if a figure is missing, `Some(None)` if intervals overlap.
+/// Whether a rule about samples holds: `None` if a figure is missing, `Some(None)` if an interval includes the limit.
 pub type Decided = Option<Option<bool>>;
 
 /// The quantile of Student's distribution for a mean of so many values, by its expansion around the normal one (within
@@ -76,15 +79,19 @@ impl Sample {
         }
     }
 
-    /// Half the width of the mean's interval; infinite for fewer than two values.
+    /// Half the width of the mean's interval; infinite for fewer than eight values.
     #[must_use]
     pub fn error(&self) -> f64 {
-        if self.count < 2 { f64::INFINITY } else { quantile(self.count) * self.deviation / (self.count as f64).sqrt() }
+        if self.count < FEWEST {
+            f64::INFINITY
+        } else {
+            quantile(self.count) * self.deviation / (self.count as f64).sqrt()
+        }
     }
 
-    /// Half the width of the interval of the logarithm of the deviation; infinite for fewer than two values.
+    /// Half the width of the interval of the logarithm of the deviation; infinite for fewer than eight values.
     fn error_of_deviation(&self) -> f64 {
-        if self.count < 2 { f64::INFINITY } else { NORMAL / (2.0 * (self.count as f64 - 1.0)).sqrt() }
+        if self.count < FEWEST { f64::INFINITY } else { NORMAL / (2.0 * (self.count as f64 - 1.0)).sqrt() }
     }
 
     /// The mean with its interval.
@@ -100,41 +107,42 @@ impl Sample {
         self.estimate().is_below(&other.estimate())
     }
 
-    /// Whether the means of the two are compatible: the interval of the difference includes 0. A single value is not.
+    /// Whether the means of the two are compatible: the interval of the difference includes 0. Too few values are not.
     #[must_use]
     pub fn has_mean_of(&self, other: &Self) -> bool {
-        self.count.min(other.count) > 1 && self.is_below(other).is_none()
+        let error = self.error().hypot(other.error());
+        error.is_finite() && (self.mean - other.mean).abs() <= error
     }
 
     /// Whether a single value is compatible with the sample: it lies in the interval of 99 % of another value.
     #[must_use]
     pub fn may_include(&self, value: f64) -> bool {
-        self.count > 1 && (value - self.mean).abs() <= self.reach()
+        self.count >= FEWEST && (value - self.mean).abs() <= self.reach()
     }
 
-    /// Half the width of the interval of another value; infinite for fewer than two values.
+    /// Half the width of the interval of another value; infinite for fewer than eight values.
     #[must_use]
     pub fn reach(&self) -> f64 {
-        if self.count < 2 {
+        if self.count < FEWEST {
             f64::INFINITY
         } else {
             quantile(self.count) * self.deviation * (1.0 + 1.0 / self.count as f64).sqrt()
         }
     }
 
-    /// Whether the deviations of the two are compatible: the interval of their quotient includes 1. A single value is
-    /// not.
+    /// Whether the deviations of the two are compatible: the interval of their quotient includes 1. Too few values
+    /// are not.
     #[must_use]
     pub fn has_deviation_of(&self, other: &Self) -> bool {
         let quotient = (self.deviation / other.deviation).ln().abs();
-        self.count.min(other.count) > 1 && quotient <= self.error_of_deviation().hypot(other.error_of_deviation())
+        self.count.min(other.count) >= FEWEST && quotient <= self.error_of_deviation().hypot(other.error_of_deviation())
     }
 
     /// Mean with its interval, and deviation: `9.9 ± 0.4 (dev. 1.5)`.
     #[must_use]
     pub fn words(&self, decimals: usize) -> String {
         let mean = self.estimate().words(decimals);
-        if self.count < 2 { mean } else { format!("{mean} (dev. {:.decimals$})", self.deviation) }
+        if self.count < FEWEST { mean } else { format!("{mean} (dev. {:.decimals$})", self.deviation) }
     }
 }
 
@@ -161,14 +169,14 @@ impl Estimate {
         (error == 0.0 || difference.abs() > error).then_some(difference > 0.0)
     }
 
-    /// Value and interval: `9.9 \u{b1} 0.4`, or `9.9` if it is exact.
+    /// Value and interval: `9.9 ± 0.4`, or `9.9` if it is exact.
     #[must_use]
     pub fn words(&self, decimals: usize) -> String {
         let Self { value, error } = self;
         match *error {
             0.0 => format!("{value:.decimals$}"),
             error if error.is_finite() => format!("{value:.decimals$} \u{b1} {error:.decimals$}"),
-            _ => format!("{value:.decimals$} (one value)"),
+            _ => format!("{value:.decimals$} (no interval)"),
         }
     }
 }
@@ -239,11 +247,15 @@ mod tests {
         assert!((sample.error() / (3.499 * sample.deviation / 8.0_f64.sqrt()) - 1.0).abs() < 0.02);
         assert!((quantile(100) - 2.626).abs() < 0.001 && (quantile(20) - 2.861).abs() < 0.01);
         assert_eq!(Sample::of([]), Sample::default());
-        assert_eq!(Sample::of([3.0]).words(1), "3.0 (one value)");
+        assert_eq!(Sample::of([3.0]).words(1), "3.0 (no interval)");
     }
 
     #[test]
-    fn one_value_decides_nothing() {
+    fn few_values_decide_nothing() {
+        for count in [1, 2, 7] {
+            let few = |mean: f64| Sample::published(count, [mean, 1e-9, mean, mean]);
+            assert!(few(1.0).is_below(&few(1000.0)).is_none() && !few(1.0).may_include(1.0), "{count}");
+        }
         let (one, other) = (Sample::of([1.0]), Sample::of([1000.0]));
         assert_eq!((one.is_below(&other), one.estimate().is_below(&Estimate::exact(2.0))), (None, None));
         assert!(!one.has_mean_of(&other) && !one.has_deviation_of(&Sample::of([1.0, 900.0])));
@@ -281,6 +293,29 @@ mod tests {
         assert_eq!(is_below_in_pairs((&higher, 1.0), &values), Some(false));
         assert_eq!(is_below_in_pairs((&higher, 0.9), &values), Some(true));
         assert_eq!(is_below_in_pairs((&values[..1], 1.0), &higher[..1]), None);
+    }
+
+    #[test]
+    fn values_that_every_run_has_are_compared_as_they_are() {
+        let (one, two) = (Estimate::exact(1.0), Estimate::exact(2.0));
+        assert_eq!(
+            (one.is_below(&two), two.is_below(&one), one.is_below(&one)),
+            (Some(true), Some(false), Some(false))
+        );
+        assert_eq!((two / one * 3.0, two.words(1)), (Estimate::exact(6.0), "2.0".into()));
+        let wide = Estimate { value: 2.0, error: 1.5 };
+        assert_eq!((one.is_below(&wide), wide.words(1)), (None, "2.0 \u{b1} 1.5".into()));
+        // 75 % and 10 %, in quadrature.
+        let quotient = wide / Estimate { value: 10.0, error: 1.0 };
+        assert!((quotient.error / quotient.value - 0.7566).abs() < 1e-4, "{quotient:?}");
+    }
+
+    #[test]
+    fn rules_about_missing_figures_are_missing() {
+        assert_eq!(all_of([Some(Some(true)), Some(None)]), Some(None));
+        assert_eq!(all_of([Some(Some(true)), Some(Some(false)), Some(None)]), Some(Some(false)));
+        assert_eq!(all_of([Some(Some(true)), None]), None);
+        assert_eq!(all_of([]), None);
     }
 
     #[test]

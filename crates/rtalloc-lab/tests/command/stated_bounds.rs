@@ -85,7 +85,7 @@ fn the_report_has_the_committed_bounds() {
     let heads = rows["allocator"].as_array().expect("a heading");
     let mut compared = 0;
     for (allocator, bounds) in &committed.bounds {
-        for (head, operation) in [("allocateat most", "allocate"), ("freeat most", "deallocate")] {
+        for (head, operation) in [("allocate at most", "allocate"), ("free at most", "deallocate")] {
             let column = heads.iter().position(|one| one == head).expect("a column");
             let (Some(row), Some(most)) = (rows.get(allocator), bounds.get(operation)) else { continue };
             assert_eq!(row[column], grouped(*most), "{allocator}, {operation}");

@@ -30,7 +30,7 @@ use std::marker::PhantomData;
 pub use adapter::{SharedTarget, Tuned};
 pub use lock::{Ceiling, Inheriting, Lock, Mutex, Spin, Ticket};
 
-/// How the reason begins why a peer that this system lacks has no heap.
+/// Prefix of the error of a peer that is not installed.
 pub const NOT_INSTALLED: &str = "not installed";
 
 /// Verifies the heap of a context.

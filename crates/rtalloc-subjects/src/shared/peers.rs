@@ -2,6 +2,7 @@
 
 use crate::Reach;
 use crate::adapter::{Made, Target};
+use crate::shared::NOT_INSTALLED;
 use std::ffi::{CStr, CString, c_void};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,10 +18,10 @@ use std::sync::OnceLock;
 /// here.
 pub struct AtomicOps;
 
-/// Sizes for which `AO_malloc` of version 7.6.14 never returns: its chunks of 64 KiB have no room for a block of that
-/// many bytes with its header, and it takes one chunk after the other from the system. It is asked for the next larger
-/// size, which it takes from the system itself.
-const ENDLESS_BYTES: RangeInclusive<usize> = 32_761..=65_528;
+/// Sizes for which `AO_malloc` of version 7.6.14 never returns: its chunks of 64 KiB have no room for a block of 64 KiB
+/// and its header of a word, and it takes one chunk after the other from the system. It is asked for the next larger
+/// size, for which it takes memory from the system directly.
+const ENDLESS_BYTES: RangeInclusive<usize> = (32 << 10) - size_of::<usize>() + 1..=(64 << 10) - size_of::<usize>();
 
 /// Names under which systems have the library.
 const LIBRARIES: [&CStr; 2] = [c"libatomic_ops_gpl.so.1", c"libatomic_ops_gpl.so"];
@@ -54,10 +55,7 @@ fn functions() -> Result<Functions, String> {
             })
         }
     });
-    found.ok_or_else(|| {
-        format!("{}: no libatomic_ops_gpl on this system (Debian: libatomic-ops-dev)", crate::shared::NOT_INSTALLED)
-            .into()
-    })
+    found.ok_or_else(|| format!("{NOT_INSTALLED}: no libatomic_ops_gpl on this system (Debian: libatomic-ops-dev)"))
 }
 
 /// Applies `load` to a library built from the archive's objects.

@@ -2,8 +2,8 @@
 //!
 //! The software sets all bits below the one that is sought, multiplies by a number that spreads these words, and looks
 //! the index up in a table of a byte for each bit (after E. Cole and M. Dickinson in S. E. Anderson's *Bit Twiddling
-//! Hacks*). It has no branch. Processors without a multiplication use the binary search of the TLSF paper's appendix A:
-//! five tests on 32 bits, six on 64.
+//! Hacks*). It has no branch. Its gain is in instructions; some small cores multiply in 32 cycles. Processors without a
+//! multiplication use the binary search of the TLSF paper's appendix A: five tests on 32 bits, six on 64.
 
 use core::num::{NonZeroU64, NonZeroUsize};
 
@@ -21,9 +21,9 @@ const HAS_INSTRUCTION: bool = cfg!(any(
     target_arch = "wasm32",
 ));
 
-/// Whether the target multiplies in one instruction.
+/// Whether a target without such an instruction is known to multiply in one.
 const HAS_MULTIPLICATION: bool =
-    cfg!(not(all(any(target_arch = "riscv32", target_arch = "riscv64"), not(target_feature = "m"))));
+    cfg!(any(target_arch = "arm", all(any(target_arch = "riscv32", target_arch = "riscv64"), target_feature = "m"),));
 
 /// Index of the most significant set bit: floor(log2(value)); `fls` in the papers.
 ///
@@ -153,11 +153,10 @@ const fn software_first_set(value: usize, multiplies: bool) -> u32 {
     }
 }
 
-/// The uppermost bits of a word, as many as an index of a bit has, differ in the products of this number with all words
-/// of the form 2^k - 1.
+/// The top log2(bits of a word) bits of the product of this number and 2^k - 1 differ for every k.
 const SPREAD: usize = if usize::BITS == 64 { 0x03F6_EAF2_CD27_1461_u64 as usize } else { 0x07C4_ACDD };
 
-/// The index of the last bit of 2^k - 1, k > 0, by its product with [`SPREAD`].
+/// The index of the most significant bit of 2^k - 1, k > 0, by its product with [`SPREAD`].
 const LAST: [u8; usize::BITS as usize] = {
     let mut last = [u8::MAX; usize::BITS as usize];
     let mut index = 0;

@@ -3,7 +3,7 @@
 
 pub use crate::papers::claims::Claim;
 use crate::papers::sample::Sample;
-pub use crate::papers::tlsf::result::Costs;
+pub use crate::papers::tlsf::result::{Costs, Side};
 use crate::result::schema::Curve;
 use serde::{Deserialize, Serialize};
 
@@ -168,7 +168,7 @@ pub struct Run {
     pub timeline: Vec<Moment>,
 }
 
-/// The figures of tables 5 to 8.
+/// The figures of tables 5 to 8 of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// H, the control structure included, in bytes.
@@ -179,6 +179,19 @@ pub struct Figures {
     pub fragmentation: f64,
     /// I = L / (H - M), a fraction.
     pub overhead: f64,
+}
+
+/// The figures of tables 5 to 8 over all seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The mean of H, in bytes.
+    pub high_water_bytes: f64,
+    /// The mean of M, in bytes.
+    pub live_bytes: f64,
+    /// F, as fractions.
+    pub fragmentation: Sample,
+    /// I, as fractions.
+    pub overhead: Sample,
 }
 
 /// Memory after an operation, in bytes.
@@ -309,16 +322,10 @@ pub struct Row {
 /// The measurements of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Up to the first request that failed, the mean over the seeds.
-    pub cut: Figures,
-    /// F and I up to the first request that failed, over the seeds, as fractions.
-    pub fragmentation: Sample,
-    /// See `fragmentation`.
-    pub overhead: Sample,
+    /// Up to the first request that failed.
+    pub cut: Summary,
     /// Up to the end of the equal prefix.
-    pub prefix: Figures,
-    /// F up to the end of the equal prefix, over the seeds, as a fraction.
-    pub prefix_fragmentation: Sample,
+    pub prefix: Summary,
     /// Operations up to the first request that failed, the mean over the seeds.
     pub operations: f64,
     /// Number of seeds for which the whole trace was served.

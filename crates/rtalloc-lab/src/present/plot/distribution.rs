@@ -76,8 +76,8 @@ pub fn distributions(
     #[allow(clippy::cast_precision_loss)] // its order of magnitude is drawn
     let decades = sampled().map(|distribution| distribution.count as f64).fold(10.0, f64::max).log10().ceil();
     let bottom = TOP + rows_height(selection.standings.len());
-    #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)] // a sheet of positive size
     let description = format!("Distribution of {} of allocate and free on {}", measure.unit(), result.trace.name);
+    #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)] // a sheet of positive size
     let svg = sheet(WIDTH, (bottom + 40) as u32, selection.standings.len(), &description, |canvas| {
         // Room on the right for half of the widest label, five digits.
         let panel = (WIDTH as i32 - NAMES - GAP - 24) / 2;

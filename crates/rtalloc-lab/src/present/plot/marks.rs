@@ -22,7 +22,7 @@ pub struct Panel {
     pub rows: Vec<[Option<Vec<f64>>; 2]>,
 }
 
-/// Draws panels; `marks` are the names of a row's values.
+/// Draws panels; `marks` are the names of a row's values. `None` if no value is positive.
 ///
 /// # Errors
 ///
@@ -32,15 +32,16 @@ pub fn marks(
     marks: &[&str],
     selection: Selection<'_>,
     description: &str,
-) -> Result<String, PlotError> {
+) -> Result<Option<String>, PlotError> {
     let values = || panels.iter().flat_map(|panel| panel.rows.iter().flatten().flatten().flatten()).copied();
-    let low = values().filter(|value| *value > 0.0).fold(f64::MAX, f64::min) / 1.2;
+    let Some(low) = values().filter(|value| *value > 0.0).min_by(f64::total_cmp) else { return Ok(None) };
+    let low = low / 1.2;
     let high = values().fold(low * 10.0, f64::max) * 1.2;
     let rows = selection.standings.len();
     let bottom = TOP + rows_height(rows);
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
     let height = (bottom + FOOT) as u32;
-    sheet(WIDTH, height, rows, description, |canvas| {
+    let svg = sheet(WIDTH, height, rows, description, |canvas| {
         #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // two panels
         let count = panels.len().max(1) as i32;
         #[allow(clippy::cast_possible_wrap)] // a sheet
@@ -72,7 +73,8 @@ pub fn marks(
             }
         }
         legend(canvas, marks, bottom + 42)
-    })
+    })?;
+    Ok(Some(svg))
 }
 
 fn lane(canvas: &mut Canvas<'_>, x: &Scale, index: usize, values: &[f64], is_ours: bool) -> Result<(), PlotError> {

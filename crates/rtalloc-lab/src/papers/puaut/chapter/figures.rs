@@ -25,7 +25,7 @@ fn figure(name: &str, caption: (&str, &str), svg: String, standings: Vec<Standin
 }
 
 /// Figure 1.
-pub(super) fn costs(found: &Puaut) -> Result<Figure, PlotError> {
+pub(super) fn costs(found: &Puaut) -> Result<Option<Figure>, PlotError> {
     let standings = standings(found);
     let styles = palette::of(&standings);
     let panels = of_loads(found, |charges, _, _| charges.to_vec());
@@ -33,10 +33,10 @@ pub(super) fn costs(found: &Puaut) -> Result<Figure, PlotError> {
     let svg = marks(&panels, &CHARGES, selection, "Puaut 2002, figure 1: mean and worst-case malloc")?;
     let caption = (
         "Figure 1: mean and worst-case malloc",
-        "Grey: the paper's cycles of a Pentium 90 without caches. In colour: our instructions. Compare the order of \
-         allocators and the distances between marks, not their places.",
+        "Grey: the paper's cycles of a Pentium 90 without caches, the most observed from table 2. In colour: our \
+         instructions. Compare the order of the allocators and the distances between marks, not their places.",
     );
-    Ok(figure("figure-1", caption, svg, standings))
+    Ok(svg.map(|svg| figure("figure-1", caption, svg, standings)))
 }
 
 /// Two panels, one per load, for figures based on charges.
@@ -57,7 +57,7 @@ fn of_loads(found: &Puaut, of: impl Fn([f64; 3], Load, bool) -> Vec<f64>) -> Vec
 }
 
 /// Figure 2.
-pub(super) fn ratios(found: &Puaut) -> Result<Figure, PlotError> {
+pub(super) fn ratios(found: &Puaut) -> Result<Option<Figure>, PlotError> {
     let standings = standings(found);
     let styles = palette::of(&standings);
     let panels = of_loads(found, |[mean, observed, scenario], _, _| vec![observed / mean, scenario / mean]);
@@ -68,11 +68,11 @@ pub(super) fn ratios(found: &Puaut) -> Result<Figure, PlotError> {
         "Figure 2: worst malloc as a multiple of the mean",
         "The paper has separate panels for observed maximum and scenario.",
     );
-    Ok(figure("figure-2", caption, svg, standings))
+    Ok(svg.map(|svg| figure("figure-2", caption, svg, standings)))
 }
 
 /// Figure 3.
-pub(super) fn shares(found: &Puaut) -> Result<Figure, PlotError> {
+pub(super) fn shares(found: &Puaut) -> Result<Option<Figure>, PlotError> {
     let standings = standings(found);
     let styles = palette::of(&standings);
     let panels = of_loads(found, |charges, load, published| of_gap(found, charges, load, published).to_vec());
@@ -81,7 +81,7 @@ pub(super) fn shares(found: &Puaut) -> Result<Figure, PlotError> {
         marks(&panels, &CHARGES, selection, "Puaut 2002, figure 3: share of the time spent in malloc, in per cent")?;
     let caption =
         ("Figure 3: share of a program's time spent in malloc, in per cent", "By the cost assumed for each malloc.");
-    Ok(figure("figure-3", caption, svg, standings))
+    Ok(svg.map(|svg| figure("figure-3", caption, svg, standings)))
 }
 
 /// Figure 4.

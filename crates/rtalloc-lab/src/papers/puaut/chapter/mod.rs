@@ -40,19 +40,19 @@ pub fn chapter(found: &Puaut) -> Result<Chapter, PlotError> {
                  the paper calls it analytical. Ratio: our instructions per cycle of the paper."
             ),
             allocations(found),
-            vec![figures::costs(found)?],
+            figures::costs(found)?.into_iter().collect(),
         ),
         section(
             "Figure 2: worst malloc as a multiple of the mean",
             String::new(),
             ratios(found),
-            vec![figures::ratios(found)?],
+            figures::ratios(found)?.into_iter().collect(),
         ),
         section(
             "Figure 3: share of a program's time spent in malloc, by the cost assumed for each malloc",
             gaps(found),
             shares(found),
-            vec![figures::shares(found)?],
+            figures::shares(found)?.into_iter().collect(),
         ),
         section(
             "Table 3: free",

@@ -4,7 +4,7 @@ use super::rows;
 use crate::papers::chapter::Figure;
 use crate::papers::published::THESIS;
 use crate::papers::thesis::published::ALLOCATORS;
-use crate::papers::thesis::result::{CLASS_BYTES, Costs, Moment, OnTrace, Part, Row, Thesis};
+use crate::papers::thesis::result::{CLASS_BYTES, Costs, Moment, OnTrace, Part, Row, Side, Thesis};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing, Stroke};
 use crate::present::plot::marks::{Panel as Marked, marks};
@@ -12,7 +12,7 @@ use crate::present::plot::multiples::{Multiple, Shape, multiples};
 use crate::present::plot::{Measure, PlotError, Selection, distributions, memory as drawn_memory};
 use crate::present::summary::Standing;
 use crate::present::summary::named;
-use crate::result::schema::{Cell, Curve, Distribution, Instructions, Outcome, Space, TraceFacts, TraceResult};
+use crate::result::schema::{Cell, Curve, Instructions, Outcome, Space, TraceFacts, TraceResult};
 
 /// Used memory beyond this multiple of M is drawn at the edge; the thesis' regions reach 5.
 const HIGHEST_SHARE: f64 = 6.0;
@@ -134,32 +134,36 @@ fn numbers(part: Part) -> Option<[&'static str; 4]> {
 pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     let standings = selection();
     let styles = palette::of(&standings);
+    let selected = || Selection { standings: &standings, styles: &styles };
     let (name, slug, part) = (trace.load.name(), trace.load.slug(), trace.load.part);
     let mut figures = Vec::new();
-    if let Some([number, ..]) = numbers(part) {
-        let panel = |(operation, of): (&str, fn(&Costs) -> &Distribution)| {
+    let ticks = |row: &Row| row.ticks.clone().and_then(Result::ok);
+    if let Some([number, ..]) = numbers(part).filter(|_| rows(trace).any(|row| ticks(row).is_some())) {
+        let panel = |(operation, of): (&str, Side)| {
             let both = |row: &Row| {
-                let published =
-                    THESIS.cycles(part, &row.name, operation).map(|[most, mean, _]| vec![float(mean), float(most)]);
-                let ours = row.ticks.as_ref()?.as_ref().ok().map(|costs| vec![of(costs).mean, float(of(costs).max)]);
-                Some([published, ours])
+                let published = THESIS.cycles(part, &row.name, operation);
+                let ours = ticks(row).map(|costs| vec![of(&costs).mean, float(of(&costs).max)]);
+                [published.map(|[most, mean, _]| vec![float(mean), float(most)]), ours]
             };
-            Marked { title: operation.into(), rows: rows(trace).map(|row| both(row).unwrap_or_default()).collect() }
+            Marked { title: operation.into(), rows: rows(trace).map(both).collect() }
         };
-        let selected = Selection { standings: &standings, styles: &styles };
         let description = format!("Bitframe thesis, figures {number}: mean and maximum time of malloc and free");
-        figures.push(Figure {
+        let drawn = marks(&Costs::SIDES.map(panel), &["mean", "maximum"], selected(), &description)?;
+        figures.extend(drawn.map(|svg| {
+            Figure {
             name: format!("time-{slug}-ticks"),
             caption: (
                 format!("Figures {number}: mean and maximum time on {name}"),
-                "Grey: the thesis' cycles of an Atom, on its own recording. In colour: our ticks.".into(),
+                "Grey: the thesis' cycles of an Atom, on its own recording. In colour: our ticks. Compare the order of \
+                 the allocators and the distances between marks, not their places."
+                    .into(),
             ),
-            svg: marks(&Costs::SIDES.map(panel), &["mean", "maximum"], selected, &description)?,
+            svg,
             standings: standings.clone(),
-        });
+        }
+        }));
     }
-    let selected = Selection { standings: &standings, styles: &styles };
-    let drawn = distributions(&as_result(trace), selected, Measure::Instructions)?;
+    let drawn = distributions(&as_result(trace), selected(), Measure::Instructions)?;
     figures.extend(drawn.map(|svg| {
         Figure {
         name: format!("time-{slug}-instructions"),

@@ -9,7 +9,7 @@ use crate::papers::chapter::{Chapter, Section};
 use crate::papers::published::THESIS;
 use crate::papers::thesis::published::{ALLOCATORS, Space};
 use crate::papers::thesis::result::{
-    Costs, Figures, Granted, LARGEST_BYTES, Measured, OnTrace, Opening, Openings, Part, Row, Thesis,
+    Costs, Granted, LARGEST_BYTES, Measured, OnTrace, Opening, Openings, Part, Row, Summary, Thesis,
 };
 use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
@@ -282,8 +282,8 @@ fn of_memory(trace: &OnTrace) -> Tabled {
     let row = |row: &Row| {
         let published: Option<Space> = THESIS.space(trace.load.part.table(), &row.name);
         let ours = measured(row);
-        let cut: Option<&Figures> = ours.map(|ours| &ours.cut);
-        let ratio = |ours: fn(&Figures) -> f64, there: fn(&Space) -> f64| {
+        let cut: Option<&Summary> = ours.map(|ours| &ours.cut);
+        let ratio = |ours: fn(&Summary) -> f64, there: fn(&Space) -> f64| {
             dash(cut.zip(published.as_ref()), |(cut, published)| format!("{:.2}", 100.0 * ours(cut) / there(published)))
         };
         vec![
@@ -293,14 +293,14 @@ fn of_memory(trace: &OnTrace) -> Tabled {
             dash(published, |there| kib(float(there.used_bytes))),
             dash(cut, |cut| kib(cut.high_water_bytes)),
             dash(published, |there| format!("{:.1}", there.fragmentation_percent)),
-            dash(cut, |cut| percent(cut.fragmentation)),
-            ratio(|cut| cut.fragmentation, |there| there.fragmentation_percent),
+            dash(cut, |cut| percent(cut.fragmentation.mean)),
+            ratio(|cut| cut.fragmentation.mean, |there| there.fragmentation_percent),
             dash(published, |there| format!("{:.1}", there.overhead_percent)),
-            dash(cut, |cut| percent(cut.overhead)),
-            ratio(|cut| cut.overhead, |there| there.overhead_percent),
+            dash(cut, |cut| percent(cut.overhead.mean)),
+            ratio(|cut| cut.overhead.mean, |there| there.overhead_percent),
             dash(ours, |ours| format!("{:.0}", 100.0 * ours.operations / float(trace.facts.operations.max(1)))),
-            dash(ours, |ours| percent(ours.prefix.fragmentation)),
-            dash(ours, |ours| percent(ours.prefix.overhead)),
+            dash(ours, |ours| percent(ours.prefix.fragmentation.mean)),
+            dash(ours, |ours| percent(ours.prefix.overhead.mean)),
         ]
     };
     Tabled::new(&headings, 1, rows(trace).map(row))
@@ -399,10 +399,10 @@ fn proposals(found: &Thesis) -> Section {
             texts.push(dash(counts, |costs| number::grouped(of(costs).max)));
         }
         texts.push(dash(ours, |ours| format!("{:.1}", ours.cut.high_water_bytes / 1024.0)));
-        texts.push(dash(ours, |ours| format!("{:.1}", 100.0 * ours.cut.fragmentation)));
-        texts.push(dash(ours, |ours| format!("{:.1}", 100.0 * ours.cut.overhead)));
+        texts.push(dash(ours, |ours| format!("{:.1}", 100.0 * ours.cut.fragmentation.mean)));
+        texts.push(dash(ours, |ours| format!("{:.1}", 100.0 * ours.cut.overhead.mean)));
         texts.push(dash(ours, |ours| format!("{:.0}", 100.0 * ours.operations / float(trace.facts.operations.max(1)))));
-        texts.push(dash(ours, |ours| format!("{:.1}", 100.0 * ours.prefix.fragmentation)));
+        texts.push(dash(ours, |ours| format!("{:.1}", 100.0 * ours.prefix.fragmentation.mean)));
         texts
     };
     let table = |trace: &OnTrace| {

@@ -1,8 +1,7 @@
 //! Tests of the rules with the published figures and with others.
 
 use super::*;
-use crate::papers::sample::Sample;
-use crate::papers::thesis::result::{Facts, Figures, Load, Moment, Openings};
+use crate::papers::thesis::result::{Facts, Load, Moment, Openings, Summary};
 
 fn distribution(max: u64, mean: u64, deviation: u64) -> Distribution {
     let std = deviation as f64;
@@ -12,11 +11,13 @@ fn distribution(max: u64, mean: u64, deviation: u64) -> Distribution {
 /// The published figures of `figures_of`, under another allocator's name.
 fn row(part: Part, name: &str, figures_of: &str) -> Row {
     let space = space(part, figures_of).expect("published");
-    let figures = Figures {
+    // Seeds that hardly differ.
+    let sample = |percent: f64| Sample::published(20, [percent / 100.0, 1e-6, 0.0, 0.0]);
+    let summary = Summary {
         high_water_bytes: space.used_bytes as f64,
         live_bytes: space.live_bytes as f64,
-        fragmentation: space.fragmentation_percent / 100.0,
-        overhead: space.overhead_percent / 100.0,
+        fragmentation: sample(space.fragmentation_percent),
+        overhead: sample(space.overhead_percent),
     };
     let own = |operation| {
         let cycles = THESIS.cycles(part, figures_of, operation);
@@ -32,12 +33,8 @@ fn row(part: Part, name: &str, figures_of: &str) -> Row {
     let costs = Costs { malloc, free };
     let moment = Moment { live_bytes: 97, internal_bytes: 3, ..Moment::default() };
     let ours = Measured {
-        cut: figures,
-        // Seeds that hardly differ.
-        fragmentation: Sample::published(20, [figures.fragmentation, 1e-6, 0.0, 0.0]),
-        overhead: Sample::published(20, [figures.overhead, 1e-6, 0.0, 0.0]),
-        prefix: figures,
-        prefix_fragmentation: Sample::published(20, [figures.fragmentation, 1e-6, 0.0, 0.0]),
+        cut: summary,
+        prefix: summary,
         operations: 1.0,
         completed: 1,
         instructions: costs.clone(),
@@ -120,7 +117,7 @@ fn figures_that_say_otherwise_refute() {
         for row in &mut trace.rows {
             let ours = row.ours.as_mut().expect("published");
             ours.timeline[0].internal_bytes = 20;
-            ours.fragmentation.mean = if trace.load.part == Part::Small { 0.1 } else { 0.2 };
+            ours.cut.fragmentation.mean = if trace.load.part == Part::Small { 0.1 } else { 0.2 };
         }
     }
     let claims = judged(&traces, &others(128, 1000));
@@ -136,7 +133,7 @@ fn proposals_are_held_against_the_base() {
     for trace in &mut traces {
         for (name, factor) in [("bframe, crossing", 1.1), ("bframe, 4 chunks", 1.2)] {
             let mut variant = row(trace.load.part, name, "bframe");
-            variant.ours.as_mut().expect("published").prefix.fragmentation *= factor;
+            variant.ours.as_mut().expect("published").prefix.fragmentation.mean *= factor;
             trace.rows.push(variant);
         }
     }
@@ -146,6 +143,23 @@ fn proposals_are_held_against_the_base() {
         (of("at most 4 chunks"), of("cross frames"), of("both together")),
         (Some(false), Some(true), Some(false))
     );
+}
+
+/// Seeds that differ more than the allocators decide nothing; nor do two seeds.
+#[test]
+fn means_whose_intervals_overlap_decide_nothing() {
+    let start = "6.9: tlsf has the highest I (uniform";
+    let verdict = |change: fn(&mut Sample)| {
+        let mut traces = published(0);
+        for row in traces.iter_mut().flat_map(|trace| &mut trace.rows) {
+            change(&mut row.ours.as_mut().expect("published").cut.overhead);
+        }
+        let claims = judged(&traces, &others(128, 1000));
+        claims.into_iter().find(|(claim, _)| claim.starts_with(start)).expect("a claim").1
+    };
+    assert_eq!(verdict(|_| ()), Some(false));
+    assert_eq!(verdict(|sample| sample.deviation = 1.0), None);
+    assert_eq!(verdict(|sample| sample.count = 2), None);
 }
 
 /// Two recordings that disagree decide nothing; two that agree do.

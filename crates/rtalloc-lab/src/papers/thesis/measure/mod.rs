@@ -19,7 +19,8 @@ use crate::campaign::{self, Task, Tasks};
 use crate::papers::sample::Sample;
 use crate::papers::thesis::claims;
 use crate::papers::thesis::result::{
-    Costs, Facts, Figures, Found, Granted, Load, Measured, OnTrace, Opening, Replayed, Row, Run, Settings, Thesis, Unit,
+    Costs, Facts, Figures, Found, Granted, Load, Measured, OnTrace, Opening, Replayed, Row, Run, Settings, Summary,
+    Thesis, Unit,
 };
 use crate::papers::{Scale, folder};
 use crate::probe::{self, Counts};
@@ -282,13 +283,13 @@ fn measured(runs: &[&[Run; 2]]) -> Measured {
     let average = |end: usize, value: &dyn Fn(&Run) -> f64| {
         runs.iter().map(|run| value(&run[end])).sum::<f64>() / runs.len().max(1) as f64
     };
-    let figures = |end| Figures {
+    let sample = |end: usize, of: fn(&Figures) -> f64| Sample::of(runs.iter().map(|run| of(&run[end].figures)));
+    let summary = |end| Summary {
         high_water_bytes: average(end, &|run| run.figures.high_water_bytes),
         live_bytes: average(end, &|run| run.figures.live_bytes),
-        fragmentation: average(end, &|run| run.figures.fragmentation),
-        overhead: average(end, &|run| run.figures.overhead),
+        fragmentation: sample(end, |figures| figures.fragmentation),
+        overhead: sample(end, |figures| figures.overhead),
     };
-    let sample = |end: usize, of: fn(&Figures) -> f64| Sample::of(runs.iter().map(|run| of(&run[end].figures)));
     let pooled = |end: usize, of: fn(&Costs) -> &Distribution| {
         let mut counts = Counts::default();
         runs.iter().for_each(|run| counts.merge(&of(&run[end].instructions).histogram));
@@ -296,11 +297,8 @@ fn measured(runs: &[&[Run; 2]]) -> Measured {
     };
     let costs = |end| Costs { malloc: pooled(end, |costs| &costs.malloc), free: pooled(end, |costs| &costs.free) };
     Measured {
-        cut: figures(0),
-        fragmentation: sample(0, |figures| figures.fragmentation),
-        overhead: sample(0, |figures| figures.overhead),
-        prefix: figures(1),
-        prefix_fragmentation: sample(1, |figures| figures.fragmentation),
+        cut: summary(0),
+        prefix: summary(1),
         operations: average(0, &|run| run.operations as f64),
         completed: runs.iter().filter(|run| run[0].completed).count() as u64,
         instructions: costs(0),

@@ -1,8 +1,12 @@
 use super::*;
+use crate::papers::claims::Verdict;
 use crate::papers::published::WAIT_FREE;
 
+use crate::papers::wait_free::chapter::chapter;
 use crate::papers::wait_free::result::{Figures, Interval};
+use crate::present::table::Look;
 use crate::result::schema::{Distribution, Environment};
+use rtalloc_subjects::shared::NOT_INSTALLED;
 
 fn noted(processors: u32, priority: Result<u32, String>) -> Kept {
     Kept {
@@ -91,6 +95,19 @@ fn ticks_of_fewer_threads_than_the_papers_are_not_judged() {
     let verdicts: Vec<Option<bool>> =
         claims::of_the_paper(&found)[..OF_FIGURE_10].iter().map(|claim| claim.verdict.holds()).collect();
     assert_eq!(verdicts, [None, None, None, None, None, Some(true), Some(true)]);
+}
+
+#[test]
+fn a_peer_that_is_not_installed_is_named_in_its_rows_and_in_its_claim() {
+    let mut found = published();
+    for cell in found.cells.iter_mut().filter(|cell| cell.subject == ALLOCATORS[2].1) {
+        cell.outcome = Err(format!("{NOT_INSTALLED}: no library"));
+    }
+    let claims = claims::of_the_paper(&found);
+    let own = claims.iter().find(|claim| claim.claim.contains("(atops)")).expect("a claim");
+    assert!(own.verdict == Verdict::NotReproduced && own.reason().contains("is not installed"), "{own:?}");
+    let text = chapter(&found).expect("drawn").text(Look { columns: 120, colour: false });
+    assert_eq!(text.matches("atomic-ops (not installed)").count(), Case::ALL.len(), "{text}");
 }
 
 #[test]
