@@ -1,13 +1,14 @@
 """Extracts what the repository keeps of a full run of the papers' experiments.
 
-`python3 docs/full_run.py STORE... REPORT...` writes docs/full-run.json, the claims and all tables of the reports (files
-that end in .html), and docs/FULL-RUN.md, the list of verdicts. The stores say with which commit, on which machine and
+`python3 docs/full_run.py STORE... REPORT...` writes docs/full-run.json, all tables of the reports (files that end in
+.html), and docs/FULL-RUN.md, their claims with verdicts. The stores say with which commit, on which machine and
 for how long each paper was measured."""
 
 import collections
 import datetime
 import json
 import pathlib
+import re
 import sqlite3
 import sys
 
@@ -35,7 +36,7 @@ def performed(path):
     for experiment, rtalloc, cpu, cores, kernel, rustc, tasks, timed, seconds, begun, ended in rows:
         yield {
             "experiment": experiment,
-            "rtalloc": rtalloc,
+            "commit": re.search(r"commit (\w+)", rtalloc).group(1),
             "machine": f"{cpu}, {cores} {'core' if cores == 1 else 'cores'}, {kernel}",
             "compiler": rustc.split(" (")[0],
             "begun": f"{datetime.datetime.fromtimestamp(begun, datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
@@ -47,7 +48,7 @@ def performed(path):
 
 
 def written(value, depth):
-    """JSON with a line for each row of a table, each claim and each run, so that a change is readable."""
+    """JSON with a line for each run and each row of a table, so that a change is readable."""
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(value, (dict, list)) or not any(isinstance(one, (dict, list)) for one in inner):
         return json.dumps(value, ensure_ascii=False)
@@ -78,13 +79,13 @@ def main():
             claims.setdefault(chapter, []).append({"verdict": verdict, "claim": claim, "why": why, "figures": figures})
         tables[", ".join(chapters)] = found.found
     folder = pathlib.Path(__file__).parent
-    kept = {"runs": runs, "claims": claims, "tables": tables}
+    kept = {"runs": runs, "tables": tables}
     (folder / "full-run.json").write_text(written(kept, 0) + "\n", encoding="utf-8")
 
     text = HEAD + "\n## Runs\n\n"
-    heads = ["experiment", "rtalloc", "machine", "begun", "tasks, of these timed", "minutes", "minutes of all tasks"]
+    heads = ["experiment", "commit", "machine", "begun", "tasks, of these timed", "minutes", "sum over tasks"]
     text += table(heads, (
-        [run["experiment"], run["rtalloc"], run["machine"], run["begun"], f"{run['tasks']}, {run['timed_tasks']}",
+        [run["experiment"], run["commit"], run["machine"], run["begun"], f"{run['tasks']}, {run['timed_tasks']}",
          run["minutes"], run["task_minutes"]]
         for run in runs
     ))
