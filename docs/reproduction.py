@@ -16,19 +16,18 @@ TABLES = [
 
 
 class Tables(html.parser.HTMLParser):
-    """The tables of a report: rows of cells by heading; and the rows of the table of claims."""
+    """The tables of a report, without that of the claims: rows of cells by heading."""
 
     def __init__(self, text):
         super().__init__()
-        self.found, self.claims, self.is_claims, self.text, self.row = {}, [], False, None, None
+        self.found, self.is_claims, self.text, self.row, self.title = {}, False, None, None, ""
         self.heading, self.line = "", ""
         self.feed(text)
-        self.claims = self.claims[1:]       # without the head
 
     def handle_starttag(self, tag, attributes):
         if tag == "br" and self.text is not None:
             self.text += "" if self.text.endswith("-") else " "
-        if tag in ("h2", "h3", "th", "td") or (tag, ("class", "line")) == ("p", *attributes[:1]):
+        if tag in ("h1", "h2", "h3", "th", "td") or (tag, ("class", "line")) == ("p", *attributes[:1]):
             self.text = ""
         elif tag == "tr":
             self.row = []
@@ -36,19 +35,19 @@ class Tables(html.parser.HTMLParser):
             self.is_claims = ("class", "claims") in attributes
 
     def handle_endtag(self, tag):
-        if tag in ("h2", "h3") and self.text is not None:
+        if tag == "h1":
+            self.title = self.text
+        elif tag in ("h2", "h3") and self.text is not None:
             self.heading, self.line = self.text, ""
         elif tag == "p" and self.text is not None:
             self.line = f": {self.text}"
         elif tag in ("th", "td") and self.row is not None:
             self.row.append(self.text)
-        elif tag == "tr" and self.row and self.is_claims:
-            self.claims.append(self.row)
-        elif tag == "tr" and self.row:
+        elif tag == "tr" and self.row and not self.is_claims:
             self.found.setdefault(self.heading + self.line, []).append(self.row)
         elif tag == "table":
             self.line = ""
-        if tag in ("h2", "h3", "p", "th", "td"):
+        if tag in ("h1", "h2", "h3", "p", "th", "td"):
             self.text = None
 
     def handle_data(self, data):

@@ -17,7 +17,7 @@ pub enum Verdict {
     Refuted,
     /// They satisfy it, but we fitted a parameter of ours to the same figures.
     Calibrated,
-    /// Our experiment differs from the paper's in what the claim is about.
+    /// Our machine or program cannot show what the claim is about.
     NotComparable,
     /// The paper's result or its circumstances were not obtained, or a figure is missing.
     NotReproduced,
@@ -137,10 +137,11 @@ impl Claim {
 
 /// The meanings of the verdicts, in the same words as METHODOLOGY.md.
 pub(crate) const VERDICTS_MEAN: &str = "confirmed: our figures satisfy the rule in the claim. refuted: they violate \
-                                        it. calibrated: they satisfy it, but we fitted a parameter of ours to the \
-                                        same figures. not comparable: our machine or program differs in what the \
-                                        claim is about. not reproduced: the paper's result or its circumstances were \
-                                        not obtained, or a figure is missing.";
+                                        it, which may be due to our code where the reason says so. calibrated: they \
+                                        satisfy it, but we fitted a parameter of ours to the same figures. not \
+                                        comparable: our machine or program cannot show what the claim is about. not \
+                                        reproduced: the paper's result or its circumstances were not obtained, or a \
+                                        figure is missing.";
 
 /// Each claim with its verdict and figures, then the notes.
 pub(crate) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {

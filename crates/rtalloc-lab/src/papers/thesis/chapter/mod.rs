@@ -414,7 +414,7 @@ fn proposals(found: &Thesis) -> Section {
         about: "eager: all frames of a page are initialised at once, as the thesis' implementation does; the base \
                 initialises them as they are needed (footnote 11). 16 bits: frames of 16 chunks (footnote 9). 4 \
                 chunks: at most four in sequence, of 8, 32 and 128 B. crossing: the same, and a sequence may end in \
-                the next frame. All with a quantum of 8 B."
+                the next frame; crossing without the limit is not measured. All with a quantum of 8 B."
             .into(),
         tables: found.traces.iter().map(table).collect(),
         figures: Vec::new(),

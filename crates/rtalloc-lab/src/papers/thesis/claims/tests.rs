@@ -70,7 +70,7 @@ fn judged(traces: &[OnTrace], (sizes, pages): &([Granted; 1], Vec<Opening>)) -> 
 
 /// The claims on which the thesis contradicts itself, and those it did not measure.
 const CONTRADICTED: [&str; 4] = [
-    "6.10: binary buddies take longer",
+    "6.10: binary buddies have a higher worst case",
     "6.9: regis1 and regis2 have the two highest F (boot",
     "6.9: except in regis1 and regis2, most waste",
     "6.9: tlsf has the highest I (uniform",
