@@ -217,7 +217,7 @@ class Committed:
         if not size:
             return None
         if head.startswith("guaranteed"):
-            return self.cell("Guaranteed heap sizes / M", allocator, size.group())
+            return self.cell("The worst of all adversaries: memory needed over M: Guaranteed heap sizes / M", allocator, size.group())
         return self.cell("The worst of all adversaries: memory needed over M", allocator, size.group())
 
 

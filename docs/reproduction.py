@@ -10,7 +10,7 @@ import sys
 TABLES = [
     "All allocators",
     "Smallest heap / live memory M of each trace",
-    "Guaranteed heap sizes / M",
+    "The worst of all adversaries: memory needed over M: Guaranteed heap sizes / M",
     "The worst of all adversaries: memory needed over M",
 ]
 
