@@ -66,8 +66,7 @@ const GIST: [(&str, &[Sentence]); 6] = [
             (
                 "fast-fit and quick-fit have the best means",
                 Refuted,
-                "The order of the means is one of implementations: here first-fit and the binary buddy are the \
-                 fastest.",
+                "The order of the means depends on the code: here first-fit and the binary buddy are the fastest.",
             ),
             (
                 "the scenarios are safe",
