@@ -2,13 +2,13 @@
 //!
 //! Means have intervals of Student's distribution; the logarithm of a standard deviation has that of the normal one,
 //! which assumes values that are about normal. They are meant for samples of a hundred, the papers' own repetition; fewer
-//! than eight values have no interval, and decide nothing.
+//! than ten values have no interval, and decide nothing.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Div, Mul};
 
 /// Values of a sample that has intervals.
-const FEWEST: u64 = 8;
+const FEWEST: u64 = 10;
 
 /// Quantile of the normal distribution for a two-sided interval of 99 %.
 const NORMAL: f64 = 2.576;
@@ -79,7 +79,7 @@ impl Sample {
         }
     }
 
-    /// Half the width of the mean's interval; infinite for fewer than eight values.
+    /// Half the width of the mean's interval; infinite for fewer than ten values.
     #[must_use]
     pub fn error(&self) -> f64 {
         if self.count < FEWEST {
@@ -89,7 +89,7 @@ impl Sample {
         }
     }
 
-    /// Half the width of the interval of the logarithm of the deviation; infinite for fewer than eight values.
+    /// Half the width of the interval of the logarithm of the deviation; infinite for fewer than ten values.
     fn error_of_deviation(&self) -> f64 {
         if self.count < FEWEST { f64::INFINITY } else { NORMAL / (2.0 * (self.count as f64 - 1.0)).sqrt() }
     }
@@ -120,7 +120,7 @@ impl Sample {
         self.count >= FEWEST && (value - self.mean).abs() <= self.reach()
     }
 
-    /// Half the width of the interval of another value; infinite for fewer than eight values.
+    /// Half the width of the interval of another value; infinite for fewer than ten values.
     #[must_use]
     pub fn reach(&self) -> f64 {
         if self.count < FEWEST {
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!((sample.count, sample.mean, sample.most, sample.least), (8, 5.0, 9.0, 2.0));
         assert!((sample.deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
         // The table of Student's distribution has 3.499 for seven degrees of freedom, and 2.626 for 99.
-        assert!((sample.error() / (3.499 * sample.deviation / 8.0_f64.sqrt()) - 1.0).abs() < 0.02);
+        assert!((quantile(8) / 3.499 - 1.0).abs() < 0.02 && sample.error().is_infinite());
         assert!((quantile(100) - 2.626).abs() < 0.001 && (quantile(20) - 2.861).abs() < 0.01);
         assert_eq!(Sample::of([]), Sample::default());
         assert_eq!(Sample::of([3.0]).words(1), "3.0 (no interval)");
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn few_values_decide_nothing() {
-        for count in [1, 2, 7] {
+        for count in [1, 2, 9] {
             let few = |mean: f64| Sample::published(count, [mean, 1e-9, mean, mean]);
             assert!(few(1.0).is_below(&few(1000.0)).is_none() && !few(1.0).may_include(1.0), "{count}");
         }

@@ -22,9 +22,6 @@ const REGIONS: [&str; 2] = ["regis1", "regis2"];
 /// Values of F that differ by less than this, in per cent, count as equal.
 const SAME_PERCENT: f64 = 0.1;
 
-/// Seeds that are too few for a range.
-const FEW: u64 = 10;
-
 /// H of Bitframe after it has taken a page for each chunk size.
 const MOST_OF_TWO_PAGES: f64 = (2 * 16 * 1024 + 2048) as f64;
 
@@ -120,20 +117,25 @@ fn are_lowest(names: &[&str], ranking: &Ranking) -> Option<bool> {
     extreme(names, ranking, Estimate::is_below)
 }
 
+/// Whether each of these allocators passes a comparison with each of the others.
 fn extreme(names: &[&str], ranking: &Ranking, of: impl Fn(&Estimate, &Estimate) -> Option<bool>) -> Option<bool> {
     let (own, others): (Ranking, Ranking) = ranking.iter().partition(|(name, _)| names.contains(name));
     all(own.iter().flat_map(|own| others.iter().map(|other| of(&own.1, &other.1))))
 }
 
-/// The first few entries of a ranking.
-fn named(ranking: Option<&Ranking>, places: impl Fn(usize) -> std::ops::Range<usize>, decimals: usize) -> String {
-    ranking.map_or_else(
-        || "-".into(),
-        |all| {
-            let shown = all[places(all.len())].iter().map(|(name, value)| format!("{name} {}", value.words(decimals)));
-            shown.collect::<Vec<_>>().join(", ")
-        },
-    )
+/// The first two of a ranking's entries.
+fn two<'a>(mut entries: impl Iterator<Item = &'a (&'static str, Estimate)>) -> String {
+    let mut next = || entries.next().map_or_else(|| "-".into(), |(name, value)| format!("{name} {}", value.words(1)));
+    format!("{}, {}", next(), next())
+}
+
+fn highest_two(ranking: Option<&Ranking>) -> String {
+    two(ranking.into_iter().flatten())
+}
+
+/// The two lowest values, the lowest first.
+fn lowest_two(ranking: Option<&Ranking>) -> String {
+    two(ranking.into_iter().flatten().rev())
 }
 
 impl OnTrace {
@@ -144,12 +146,6 @@ impl OnTrace {
         let own = if self.load.part.is_recorded() { Estimate::exact(sample.mean) } else { sample.estimate() };
         Some(own * 100.0)
     }
-}
-
-/// The two lowest values, the lowest first.
-fn lowest_two(ranking: Option<&Ranking>) -> String {
-    let rising: Option<Ranking> = ranking.map(|ranking| ranking.iter().rev().copied().collect());
-    named(rising.as_ref(), |_| 0..2, 1)
 }
 
 struct Judge<'a> {
@@ -259,7 +255,7 @@ impl<'a> Judge<'a> {
                     let deviation = |name: &str| self.cost(measure, (part, recording), name, |costs| of(costs).std);
                     let ranking = ranked(|name| deviation(name).map(Estimate::exact));
                     highest.push(ranking.as_ref().map(|ranking| are_highest(&["tlsf"], ranking)));
-                    figures.push(format!("{} {operation} {}", part.name(), named(ranking.as_ref(), |_| 0..2, 1)));
+                    figures.push(format!("{} {operation} {}", part.name(), highest_two(ranking.as_ref())));
                 }
             }
             (all_of(highest), format!("our two highest, {}: {}", measure.name(), figures.join("; ")))
@@ -334,7 +330,7 @@ impl<'a> Judge<'a> {
             ]
         });
         let holds = judged.map(|judged| judged.iter().all(|(_, published, ours)| ours.may_include(*published)));
-        let few = judged.is_some_and(|judged| judged[0].2.count < FEW);
+        let few = judged.is_some_and(|judged| judged[0].2.reach().is_infinite());
         let figures = judged.into_iter().flatten().map(|(what, published, ours)| {
             format!(
                 "{what} {published:.2} % published, {:.2} % ours (99 % of the traces within \u{b1} {:.2})",
@@ -417,8 +413,8 @@ impl<'a> Judge<'a> {
             figures.push(format!(
                 "{} {} % published, {} % ours",
                 part.name(),
-                named(published.as_ref(), |_| 0..2, 1),
-                named(ranking.as_ref(), |_| 0..2, 1)
+                highest_two(published.as_ref()),
+                highest_two(ranking.as_ref())
             ));
         }
         (all_of(highest), figures.join("; "))
@@ -464,16 +460,13 @@ impl<'a> Judge<'a> {
         });
         let judged = |recording: &str| {
             let ranking = ranked(|name| self.spread(recording, name));
-            let is_twice = |ranking: &Ranking| {
-                let (own, others): (Ranking, Ranking) = ranking.iter().partition(|(name, _)| *name == "sss");
-                all(others.iter().map(|(_, other)| (*other * 2.0).is_below(&own[0].1)))
-            };
+            let is_twice = |own: &Estimate, other: &Estimate| (*other * 2.0).is_below(own);
             (
-                ranking.as_ref().map(is_twice),
+                ranking.as_ref().map(|ranking| extreme(&["sss"], ranking, is_twice)),
                 format!(
                     "{} times published; {} times ours",
-                    named(published.as_ref(), |_| 0..2, 1),
-                    named(ranking.as_ref(), |_| 0..2, 1)
+                    highest_two(published.as_ref()),
+                    highest_two(ranking.as_ref())
                 ),
             )
         };
