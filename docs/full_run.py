@@ -17,6 +17,8 @@ from reproduction import Tables
 
 def performed(path):
     """One entry for each process and experiment of a store: machine, start, duration."""
+    if pathlib.Path(path).read_bytes()[:16] != b"SQLite format 3\0":
+        sys.exit(f"{path} is not a store")
     store = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     rows = store.execute(
         """SELECT experiment, rtalloc, cpu, cores, kernel, rustc, COUNT(*), SUM(timed), SUM(seconds),
@@ -51,6 +53,8 @@ def main():
     reports = [name for name in sys.argv[1:] if name.endswith(".html")]
     runs = [run for name in sys.argv[1:] if name not in reports for run in performed(name)]
     found = [Tables(pathlib.Path(name).read_text(encoding="utf-8")) for name in reports]
+    if not runs or not all(report.found for report in found) or not found:
+        sys.exit("name at least one store and one report of `rtalloc reproduce`, each with results")
     kept = {"runs": runs, "tables": {report.title: report.found for report in found}}
     if len(kept["tables"]) < len(found):
         sys.exit("two reports have the same title")
