@@ -155,7 +155,7 @@ pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
             caption: (
                 format!("Figures {number}: mean and maximum time on {name}"),
                 "Grey: the thesis' cycles of an Atom, on its own recording. In colour: our ticks. Compare the order of \
-                 the allocators and the distances between marks, not their places."
+                 the means: with few replicas, our maxima are interruptions of a shared machine."
                     .into(),
             ),
             svg,
