@@ -13,14 +13,22 @@ const FEWEST: u64 = 10;
 /// Quantile of the normal distribution for a two-sided interval of 99 %.
 const NORMAL: f64 = 2.576;
 
+/// The quantile of the normal distribution for so many two-sided intervals that all hold in 99 % of cases (Bonferroni),
+/// by the approximation 26.2.23 of Abramowitz and Stegun (within 0.0005).
+fn normal(intervals: usize) -> f64 {
+    let tail = 0.005 / intervals.max(1) as f64;
+    let t = (-2.0 * tail.ln()).sqrt();
+    let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
+    t - above / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)))
+}
+
 /// Whether a rule about samples holds: `None` if a figure is missing, `Some(None)` if an interval includes the limit.
 pub type Decided = Option<Option<bool>>;
 
-/// The quantile of Student's distribution for a mean of so many values, by its expansion around the normal one (within
-/// 2 % from eight values on).
-fn quantile(count: u64) -> f64 {
+/// The quantile of Student's distribution for a mean of so many values, by its expansion around the normal one `z`
+/// (within 2 % from eight values on, for 99 %).
+fn quantile(count: u64, z: f64) -> f64 {
     let freedom = count.saturating_sub(1).max(1) as f64;
-    let z = NORMAL;
     let second = (z.powi(3) + z) / 4.0;
     let third = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
     z + second / freedom + third / freedom.powi(2)
@@ -85,7 +93,7 @@ impl Sample {
         if self.count < FEWEST {
             f64::INFINITY
         } else {
-            quantile(self.count) * self.deviation / (self.count as f64).sqrt()
+            quantile(self.count, NORMAL) * self.deviation / (self.count as f64).sqrt()
         }
     }
 
@@ -114,19 +122,20 @@ impl Sample {
         error.is_finite() && (self.mean - other.mean).abs() <= error
     }
 
-    /// Whether a single value is compatible with the sample: it lies in the interval of 99 % of another value.
+    /// Whether a single value is compatible with the sample; see [`reach`](Self::reach).
     #[must_use]
-    pub fn may_include(&self, value: f64) -> bool {
-        self.count >= FEWEST && (value - self.mean).abs() <= self.reach()
+    pub fn may_include(&self, value: f64, intervals: usize) -> bool {
+        self.count >= FEWEST && (value - self.mean).abs() <= self.reach(intervals)
     }
 
-    /// Half the width of the interval of another value; infinite for fewer than ten values.
+    /// Half the width of the interval of another value, one of so many that all hold in 99 % of cases; infinite for
+    /// fewer than ten values.
     #[must_use]
-    pub fn reach(&self) -> f64 {
+    pub fn reach(&self, intervals: usize) -> f64 {
         if self.count < FEWEST {
             f64::INFINITY
         } else {
-            quantile(self.count) * self.deviation * (1.0 + 1.0 / self.count as f64).sqrt()
+            quantile(self.count, normal(intervals)) * self.deviation * (1.0 + 1.0 / self.count as f64).sqrt()
         }
     }
 
@@ -234,7 +243,7 @@ mod tests {
     use super::*;
     use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
 
-    fn normal(random: &mut Random, mean: f64, deviation: f64) -> f64 {
+    fn value(random: &mut Random, mean: f64, deviation: f64) -> f64 {
         mean + deviation * random.normal() as f64 / (1_u64 << NORMAL_FRACTION_BITS) as f64
     }
 
@@ -244,8 +253,11 @@ mod tests {
         assert_eq!((sample.count, sample.mean, sample.most, sample.least), (8, 5.0, 9.0, 2.0));
         assert!((sample.deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
         // The table of Student's distribution has 3.499 for seven degrees of freedom, and 2.626 for 99.
-        assert!((quantile(8) / 3.499 - 1.0).abs() < 0.02 && sample.error().is_infinite());
-        assert!((quantile(100) - 2.626).abs() < 0.001 && (quantile(20) - 2.861).abs() < 0.01);
+        assert!((quantile(8, NORMAL) / 3.499 - 1.0).abs() < 0.02 && sample.error().is_infinite());
+        assert!((quantile(100, NORMAL) - 2.626).abs() < 0.001 && (quantile(20, NORMAL) - 2.861).abs() < 0.01);
+        // For 28 intervals: the normal distribution has 3.570, Student's with 29 degrees of freedom 4.053.
+        assert!((normal(1) - NORMAL).abs() < 0.0006 && (normal(28) - 3.570).abs() < 0.001);
+        assert!((quantile(30, normal(28)) - 4.053).abs() < 0.02);
         assert_eq!(Sample::of([]), Sample::default());
         assert_eq!(Sample::of([3.0]).words(1), "3.0 (no interval)");
     }
@@ -254,7 +266,7 @@ mod tests {
     fn few_values_decide_nothing() {
         for count in [1, 2, 9] {
             let few = |mean: f64| Sample::published(count, [mean, 1e-9, mean, mean]);
-            assert!(few(1.0).is_below(&few(1000.0)).is_none() && !few(1.0).may_include(1.0), "{count}");
+            assert!(few(1.0).is_below(&few(1000.0)).is_none() && !few(1.0).may_include(1.0, 1), "{count}");
         }
         let (one, other) = (Sample::of([1.0]), Sample::of([1000.0]));
         assert_eq!((one.is_below(&other), one.estimate().is_below(&Estimate::exact(2.0))), (None, None));
@@ -269,13 +281,13 @@ mod tests {
         let mut missed = [0; 6];
         for _ in 0..1000 {
             let [one, same, higher, wider] = [(10.0, 2.0), (10.0, 2.0), (11.4, 2.0), (10.0, 3.4)]
-                .map(|(mean, deviation)| Sample::of((0..100).map(|_| normal(&mut random, mean, deviation))));
+                .map(|(mean, deviation)| Sample::of((0..100).map(|_| value(&mut random, mean, deviation))));
             missed[0] += u32::from(!one.has_mean_of(&same));
             missed[1] += u32::from(!one.has_deviation_of(&same));
             missed[2] += u32::from(one.is_below(&higher) != Some(true));
             missed[3] += u32::from(one.has_deviation_of(&wider));
-            missed[4] += u32::from(!one.may_include(normal(&mut random, 10.0, 2.0)));
-            missed[5] += u32::from(one.may_include(10.0 + 2.0 * 3.5));
+            missed[4] += u32::from(!one.may_include(value(&mut random, 10.0, 2.0), 1));
+            missed[5] += u32::from(one.may_include(10.0 + 2.0 * 3.5, 1));
         }
         assert!((1..=25).contains(&missed[0]) && (1..=25).contains(&missed[1]), "{missed:?}");
         assert!(missed[2] < 50 && missed[3] < 50 && missed[5] < 50, "{missed:?}");

@@ -56,7 +56,7 @@ impl Settings {
         Self {
             heap_bytes: HEAP_BYTES,
             first_seed: 1,
-            seeds: scale.pick(10, 20, 100),
+            seeds: scale.pick(30, 30, 100),
             replicas: scale.pick(5, 100, 1000),
         }
     }
