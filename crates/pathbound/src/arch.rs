@@ -1,6 +1,216 @@
-//! What the analysis needs to know about an instruction, independent of the architecture.
+//! What the analysis needs to know about instructions. An instruction set is a folder here and an entry of
+//! [`Arch::ALL`]. `graph`, `bound` and `check` name none; `image` does where a process or a part of a file format
+//! belongs to one, and the [`counter`](crate::counter) writes x86-64 code.
 
+mod a64;
+mod bits;
+mod linked;
+mod riscv;
+#[cfg(test)]
+mod tests;
+mod thumb;
 pub mod x86_64;
+
+use crate::graph::Graph;
+use crate::image::Image;
+use crate::second_decoder::Second;
+use object::elf;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+/// An instruction set.
+#[derive(Clone, Copy)]
+pub struct Arch(pub(crate) &'static dyn InstructionSet);
+
+impl Arch {
+    /// x86-64.
+    pub const X86_64: Self = Self(&x86_64::X86_64);
+    /// RV32 with the extensions M, A, F, D, C, Zicsr, Zifencei, Zba, Zbb and Zbs.
+    pub const RV32: Self = Self(&riscv::RV32);
+    /// RV64 with the same extensions.
+    pub const RV64: Self = Self(&riscv::RV64);
+    /// Thumb, as on Armv6-M, Armv7-M, Armv7E-M and Armv8-M.
+    pub const THUMB: Self = Self(&thumb::Thumb);
+    /// A64, without SVE and SME.
+    pub const A64: Self = Self(&a64::A64);
+
+    /// All instruction sets.
+    pub const ALL: [Self; 5] = [Self::X86_64, Self::RV32, Self::RV64, Self::THUMB, Self::A64];
+
+    /// The instruction set of ELF files with a machine number and pointers of so many bytes, little-endian.
+    pub(crate) fn of_file(machine: elf::Machine, pointer_bytes: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.0.machine() == machine && arch.0.pointer_bytes() == pointer_bytes)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Decodes the instruction at an address; `None` where there is none.
+    #[must_use]
+    pub fn decode(self, image: &dyn Image, address: u64) -> Option<Decoded> {
+        self.0.decode(image, address)
+    }
+
+    /// The instruction at an address as text; `None` where there is none.
+    #[must_use]
+    pub fn text(self, image: &dyn Image, address: u64) -> Option<String> {
+        self.0.text(image, address)
+    }
+}
+
+impl fmt::Debug for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What an instruction set provides.
+pub(crate) trait InstructionSet: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// The machine number of its ELF files.
+    fn machine(&self) -> elf::Machine;
+
+    /// Bytes of a pointer.
+    fn pointer_bytes(&self) -> u64;
+
+    /// Decodes an instruction.
+    fn decode(&self, image: &dyn Image, address: u64) -> Option<Decoded>;
+
+    /// An instruction as text.
+    fn text(&self, image: &dyn Image, address: u64) -> Option<String>;
+
+    /// The second decoder. It shares no decoding with the first; on Thumb, both use the same rules for if-then blocks.
+    fn second_decoder(&self) -> Result<Box<dyn Second>, String>;
+
+    /// The address that an instruction takes, alone or with those that follow it, if any: other code may jump there.
+    fn taken(&self, image: &dyn Image, address: u64) -> Option<u64>;
+
+    /// [`unmatched_returns`](crate::graph::unmatched_returns) with the frames of this instruction set.
+    fn unmatched_returns(&self, graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>);
+
+    /// What a relocation with this number does.
+    fn relocation(&self, kind: elf::RelocationType) -> Relocation;
+
+    /// The pointer through which a stub of the procedure linkage table jumps, given its code and address.
+    fn stub_pointer(&self, _code: &[u8], _address: u64) -> Option<u64> {
+        None
+    }
+
+    /// The letter after the dollar sign of symbols that mark where code begins (`$x`), if data among code is marked.
+    fn code_mark(&self) -> Option<u8> {
+        None
+    }
+
+    /// Whether all its programs run on systems with pages, to which access rights apply.
+    fn has_pages(&self) -> bool {
+        false
+    }
+
+    /// Whether files may mix it with code of another instruction set, so that code without marks may be either.
+    fn is_mixed(&self) -> bool {
+        false
+    }
+
+    /// The code that a pointer leads to; `None` if it is of another instruction set.
+    fn code_at(&self, pointer: u64) -> Option<u64> {
+        Some(pointer)
+    }
+
+    /// Whether files have exception handlers in an index of their own (`.ARM.exidx`) instead of `.eh_frame`.
+    fn has_handler_index(&self) -> bool {
+        false
+    }
+
+    /// The type of sections with unwind tables in the form of `.eh_frame`, if they have one of their own.
+    fn unwind_sections(&self) -> Option<elf::SectionType> {
+        None
+    }
+}
+
+/// The most instructions between two that together take an address.
+const APART: u64 = 32;
+
+/// What a relocation of the dynamic linker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relocation {
+    /// Nothing.
+    Nothing,
+    /// It writes the address of a function into the slot of a stub.
+    JumpSlot,
+    /// It writes the address of a symbol into the global offset table.
+    GlobalData,
+    /// It writes what the resolver at the addend chooses.
+    Chosen,
+    /// It writes the addend, relative to where the file is loaded.
+    Relative,
+    /// It writes the address of a symbol plus the addend.
+    Absolute,
+    /// Anything else.
+    Unknown,
+}
+
+/// What is known on a path from a function's entry about the stack pointer and the return address.
+///
+/// A bound follows calls, so a return must go back to the instruction after its call. Most code does that; a return
+/// trampoline or a hand-written stack switch does not, and would make the bound wrong. What a frame cannot see is
+/// assumed from the calling convention: a callee preserves the registers that it must, and a store through an ordinary
+/// pointer does not hit a return address.
+pub(crate) trait Frame: Copy + PartialEq {
+    /// What the execution of instructions may reuse.
+    type Scratch: Default;
+
+    /// Bytes that a call pushes.
+    const PUSHED_BYTES: i64;
+
+    /// Where the memory of callers begins, as an offset from the stack pointer at entry.
+    const CALLER: i64;
+
+    /// The frame at the first instruction of a function.
+    fn at_entry() -> Self;
+
+    /// What holds on both of two paths to an instruction.
+    #[must_use]
+    fn join(self, other: Self) -> Self;
+
+    /// Whether the return or tail call at an address goes back to the caller, or lets the callee do so, with the stack
+    /// pointer as it was at the entry.
+    fn is_level(&self, image: &dyn Image, address: u64) -> bool;
+
+    /// Whether the return address is known to be intact.
+    fn keeps_return_address(&self) -> bool;
+
+    /// The stack pointer's offset from its value at entry; `None` if unknown.
+    fn stack_pointer(&self) -> Option<i64>;
+
+    /// Where in memory the return address is, as offsets from the stack pointer at entry; empty if it is in none, or
+    /// if that is not known.
+    fn return_address(&self) -> Range<i64>;
+
+    /// Executes an instruction that does not leave the function; a call is executed together with its callee. Returns
+    /// the range of the stack, from the return address of the function or the memory of its caller upwards, that the
+    /// instruction is known to write.
+    #[must_use]
+    fn execute(&mut self, image: &dyn Image, address: u64, scratch: &mut Self::Scratch) -> Option<Range<i64>>;
+
+    /// Whether the flow of an instruction that goes elsewhere restores the stack pointer.
+    fn restores_stack(_image: &dyn Image, _address: u64) -> bool {
+        false
+    }
+}
+
+/// The smallest range that contains both.
+pub(crate) fn hull(one: Option<Range<i64>>, other: Option<Range<i64>>) -> Option<Range<i64>> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.start.min(other.start)..one.end.max(other.end)),
+        (one, other) => one.or(other),
+    }
+}
 
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +219,9 @@ pub struct Decoded {
     pub length: u8,
     /// Where execution goes from here.
     pub transfer: Transfer,
+    /// The instruction that must be executed just before this one, for the transfer to be right: the first of two that
+    /// compute the target together.
+    pub after: Option<u64>,
 }
 
 /// Where execution goes from an instruction.

@@ -53,8 +53,9 @@ impl Assumption {
                  are not counted"
             }
             Self::CallingConvention => {
-                "functions preserve rsp, rbx, rbp and r12 to r15, as the System V calling convention requires, and return, if \
-                 they do, to where they were called"
+                "functions preserve the registers that the platform's calling convention (System V, AAPCS, RISC-V \
+                 psABI) requires them to preserve, the stack pointer among them, and return, if at all, to where \
+                 they were called"
             }
             Self::ReturnAddresses => {
                 "stores whose address is not known relative to the stack pointer at the function's entry do not overwrite return \

@@ -9,9 +9,11 @@ mod agreement;
 mod examined;
 mod explore;
 mod never_returns;
+mod returns;
 
 pub use examined::Examined;
 pub use never_returns::{Ambiguous, NeverReturns};
+pub(crate) use returns::unmatched_returns;
 
 use std::collections::{BTreeMap, BTreeSet};
 

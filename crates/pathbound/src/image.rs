@@ -17,6 +17,7 @@ pub use no_process::Process;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
 pub use process::Process;
 
+use crate::arch::Arch;
 use crate::graph::Examined;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -24,12 +25,20 @@ use std::ops::Range;
 
 /// Executable code, and what is known about it.
 pub trait Image {
+    /// The instruction set of the code.
+    fn arch(&self) -> Arch;
+
     /// Code from `address` to the end of the executable range it lies in; `None` where there is no code.
     fn code(&self, address: u64) -> Option<&[u8]>;
 
-    /// The content of the 8 bytes at `address` whenever the code runs; `None` if the program may change them, or if
+    /// The content of the pointer at `address` whenever the code runs; `None` if the program may change them, or if
     /// their content is unknown.
     fn pointer(&self, address: u64) -> Option<Pointer>;
+
+    /// The word of 4 bytes at `address`, if the program never changes it and nothing relocates it.
+    fn constant(&self, _address: u64) -> Option<u32> {
+        None
+    }
 
     /// The function that covers an address, or, where symbols have no sizes, the nearest one before it.
     fn symbol(&self, address: u64) -> Option<Symbol>;

@@ -52,8 +52,8 @@
 //! # }
 //! ```
 //!
-//! The unit is the executed instruction, never time. x86-64 is the only supported architecture; the code that depends
-//! on it is in [`arch`] and in [`counter`].
+//! The unit is the executed instruction, never time. The instruction sets are those in [`Arch::ALL`]; the code that
+//! depends on one is in [`arch`], and in [`counter`], which supports x86-64 only.
 
 mod address;
 pub mod arch;
@@ -68,6 +68,7 @@ pub mod graph;
 pub mod image;
 mod second_decoder;
 
+pub use arch::Arch;
 pub use assumption::Assumption;
 pub use bound::{Bound, bound, loops};
 pub use certificate::Certificate;

@@ -1,11 +1,8 @@
-//! The second decoder, Capstone. The checker uses it instead of the one in [`arch`](crate::arch); a graph marks
-//! instructions that the two read differently.
+//! The second decoder of an instruction set. The checker uses it instead of the one in [`arch`](crate::arch); a graph
+//! marks instructions that the two read differently.
 
 use crate::address::Address;
-use crate::arch::x86_64::LONGEST_INSTRUCTION_BYTES;
 use crate::image::{Image, Pointer};
-use capstone::arch::x86::{X86Insn, X86InsnGroup, X86OperandType, X86Reg};
-use capstone::prelude::*;
 
 /// Where execution goes from an instruction.
 #[derive(Debug)]
@@ -29,74 +26,41 @@ pub(crate) enum Target {
     Computed,
 }
 
+impl Target {
+    /// The target that a pointer of an image holds.
+    pub(crate) fn held(image: &dyn Image, pointer: u64) -> Self {
+        match image.pointer(pointer) {
+            Some(Pointer::Address(address)) => {
+                image.arch().0.code_at(address).map_or(Self::Computed, |address| Self::Address(Address(address)))
+            }
+            Some(Pointer::External(name)) => Self::External(name),
+            None => Self::Computed,
+        }
+    }
+}
+
+/// A second decoder.
+pub(crate) trait Second {
+    /// The address after an instruction, and where execution goes from it.
+    fn decode(&self, image: &dyn Image, at: Address) -> Result<(Address, Flow), String>;
+}
+
+/// The error where there is no instruction.
+pub(crate) const NO_INSTRUCTION: &str = "there is no valid instruction";
+
 /// The code of an image, with the second decoder.
 pub(crate) struct Reader<'a> {
     pub(crate) image: &'a dyn Image,
-    decoder: Capstone,
+    decoder: Box<dyn Second>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(image: &'a dyn Image) -> Result<Self, String> {
-        let decoder = Capstone::new().x86().mode(arch::x86::ArchMode::Mode64).detail(true).build();
-        let decoder = decoder.map_err(|error| error.to_string())?;
-        Ok(Self { image, decoder })
+        Ok(Self { image, decoder: image.arch().0.second_decoder()? })
     }
 
     /// The address after an instruction, and where execution goes from it.
     pub(crate) fn decode(&self, at: Address) -> Result<(Address, Flow), String> {
-        let code = self.image.code(at.0).unwrap_or_default();
-        let instructions = self.decoder.disasm_count(&code[..code.len().min(LONGEST_INSTRUCTION_BYTES)], at.0, 1);
-        let Some(instruction) = instructions.as_ref().ok().and_then(|instructions| instructions.first()) else {
-            return Err("there is no valid instruction".to_owned());
-        };
-        let detail = self.decoder.insn_detail(instruction).map_err(|error| error.to_string())?;
-        let operand = detail.arch_detail().x86().and_then(|x86| x86.operands().next()).map(|operand| operand.op_type);
-        let next = Address(at.0.wrapping_add(instruction.len() as u64));
-        let is_in = |groups: &[X86InsnGroup::Type]| {
-            detail.groups().iter().any(|group| groups.contains(&X86InsnGroup::Type::from(group.0)))
-        };
-        let mnemonic = instruction.mnemonic().unwrap_or_default();
-        let flow = match X86Insn::from(instruction.id().0) {
-            X86Insn::X86_INS_RET if operand.is_none() => Flow::Return,
-            X86Insn::X86_INS_UD0 | X86Insn::X86_INS_UD1 | X86Insn::X86_INS_UD2 | X86Insn::X86_INS_HLT => Flow::Trap,
-            X86Insn::X86_INS_SYSCALL | X86Insn::X86_INS_SYSENTER | X86Insn::X86_INS_INT => Flow::Uncounted,
-            // A signal handler continues after them.
-            X86Insn::X86_INS_INT1 | X86Insn::X86_INS_INT3 => Flow::Uncounted,
-            X86Insn::X86_INS_JMP => Flow::Jump(self.target(operand, next)),
-            X86Insn::X86_INS_CALL => Flow::Call(self.target(operand, next)),
-            X86Insn::X86_INS_XBEGIN | X86Insn::X86_INS_XABORT | X86Insn::X86_INS_XEND => Flow::Elsewhere,
-            X86Insn::X86_INS_LJMP | X86Insn::X86_INS_LCALL => Flow::Elsewhere,
-            _ if is_in(&[X86InsnGroup::X86_GRP_JUMP, X86InsnGroup::X86_GRP_BRANCH_RELATIVE]) => match operand {
-                Some(X86OperandType::Imm(target)) => Flow::Branch(Address(target.cast_unsigned())),
-                _ => Flow::Elsewhere,
-            },
-            _ if is_in(&[X86InsnGroup::X86_GRP_CALL, X86InsnGroup::X86_GRP_RET]) => Flow::Elsewhere,
-            _ if is_in(&[X86InsnGroup::X86_GRP_INT, X86InsnGroup::X86_GRP_IRET]) => Flow::Elsewhere,
-            _ if mnemonic.starts_with("rep") => Flow::Uncounted,
-            _ => Flow::Next,
-        };
-        Ok((next, flow))
-    }
-
-    /// The target of a jump or call, as far as the image determines it.
-    fn target(&self, operand: Option<X86OperandType>, next: Address) -> Target {
-        let pointer = match operand {
-            Some(X86OperandType::Imm(target)) => return Target::Address(Address(target.cast_unsigned())),
-            Some(X86OperandType::Mem(memory)) if u32::from(memory.index().0) == X86Reg::X86_REG_INVALID => {
-                let base = match u32::from(memory.base().0) {
-                    X86Reg::X86_REG_RIP => next.0,
-                    X86Reg::X86_REG_INVALID => 0,
-                    _ => return Target::Computed,
-                };
-                let elsewhere = [X86Reg::X86_REG_FS, X86Reg::X86_REG_GS].contains(&u32::from(memory.segment().0));
-                if elsewhere { None } else { self.image.pointer(base.wrapping_add_signed(memory.disp())) }
-            }
-            _ => None,
-        };
-        match pointer {
-            Some(Pointer::Address(address)) => Target::Address(Address(address)),
-            Some(Pointer::External(name)) => Target::External(name),
-            None => Target::Computed,
-        }
+        self.decoder.decode(self.image, at)
     }
 }

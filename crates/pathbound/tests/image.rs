@@ -409,7 +409,7 @@ fn other_files_are_refused_with_what_they_are() {
         changes.iter().for_each(|(at, value)| bytes[*at] = *value);
         bytes
     };
-    made.write("arm", changed(&[(18, 183)]));
+    made.write("loongarch", changed(&[(18, 2), (19, 1)]));
     made.write("x86", changed(&[(4, 1), (18, 3)]));
     made.write("sparc", changed(&[(5, 2), (18, 0), (19, 43)]));
     made.write("core", changed(&[(16, 4)]));
@@ -420,7 +420,7 @@ fn other_files_are_refused_with_what_they_are() {
         ("archive.a", "archive"),
         ("empty", "empty"),
         ("text", "not an ELF file"),
-        ("arm", "AArch64"),
+        ("loongarch", "LoongArch"),
         ("x86", "32-bit code for x86"),
         ("sparc", "big-endian code for 64-bit SPARC"),
         ("core", "core dump"),

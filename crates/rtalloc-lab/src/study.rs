@@ -16,7 +16,6 @@ use crate::replay::settings::automatic_heap_bytes;
 use crate::result::bounds::{Answer, Bounded, Formula, OperationBounds, PathStep, Study, SubjectBounds};
 use crate::trace::{Reader, TraceError, survey};
 use evidence::{Evidence, Paths};
-use pathbound::arch::x86_64;
 use pathbound::certificate::Address;
 use pathbound::facts::Place;
 use pathbound::image::{ElfFile, Image, Source};
@@ -229,7 +228,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     let reached = paths.map(|paths| paths.reached(bound));
     let path = bound.witness.iter().enumerate().map(|(position, step)| PathStep {
         address: step.address,
-        text: image.code(step.address).and_then(|code| x86_64::text(code, step.address)).unwrap_or_default(),
+        text: image.arch().text(image, step.address).unwrap_or_default(),
         source: Source::named(&image.source(step.address)).map(Source::short).unwrap_or_default(),
         executions: step.executions,
         depth: step.depth,

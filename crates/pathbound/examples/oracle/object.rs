@@ -4,6 +4,7 @@ use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindS
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolFlags};
+use pathbound::arch::Arch;
 use pathbound::bound::BoundableLoop;
 use pathbound::check::{check_proof, second_opinion};
 use pathbound::graph::NeverReturns;
@@ -156,6 +157,10 @@ struct Limited<'a> {
 }
 
 impl Image for Limited<'_> {
+    fn arch(&self) -> Arch {
+        self.image.arch()
+    }
+
     fn code(&self, address: u64) -> Option<&[u8]> {
         let left = self.left.get().saturating_sub(1);
         let beyond = address != self.entry && self.too_large.contains(&address);

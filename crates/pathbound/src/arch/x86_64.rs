@@ -1,16 +1,85 @@
 //! x86-64 instructions, decoded by iced-x86.
 
 mod frame;
+mod second;
 
-pub(crate) use frame::{Frame, RETURN_ADDRESS, hull};
-
-use super::{Decoded, Target, Transfer};
+use super::{Decoded, InstructionSet, Relocation, Target, Transfer};
+use crate::graph::{Graph, unmatched_returns};
+use crate::image::Image;
+use crate::second_decoder::Second;
+use frame::Frame;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction, IntelFormatter, Mnemonic, OpKind, Register,
 };
+use object::elf;
+use std::collections::BTreeSet;
 
 /// Length of the longest instruction.
 pub const LONGEST_INSTRUCTION_BYTES: usize = 15;
+
+/// The instruction set.
+pub(crate) struct X86_64;
+
+impl InstructionSet for X86_64 {
+    fn name(&self) -> &'static str {
+        "x86-64"
+    }
+
+    fn machine(&self) -> elf::Machine {
+        elf::EM_X86_64
+    }
+
+    fn pointer_bytes(&self) -> u64 {
+        8
+    }
+
+    fn has_pages(&self) -> bool {
+        true
+    }
+
+    fn decode(&self, image: &dyn Image, address: u64) -> Option<Decoded> {
+        decode(image.code(address)?, address)
+    }
+
+    fn text(&self, image: &dyn Image, address: u64) -> Option<String> {
+        text(image.code(address)?, address)
+    }
+
+    fn second_decoder(&self) -> Result<Box<dyn Second>, String> {
+        second::Decoder::new().map(|decoder| Box::new(decoder) as Box<dyn Second>)
+    }
+
+    fn taken(&self, image: &dyn Image, address: u64) -> Option<u64> {
+        taken(&instruction(image.code(address)?, address)?, image.fixed())
+    }
+
+    fn unmatched_returns(&self, graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>) {
+        unmatched_returns::<Frame>(graph, image)
+    }
+
+    fn relocation(&self, kind: elf::RelocationType) -> Relocation {
+        match kind {
+            elf::R_X86_64_NONE => Relocation::Nothing,
+            elf::R_X86_64_JUMP_SLOT => Relocation::JumpSlot,
+            elf::R_X86_64_GLOB_DAT => Relocation::GlobalData,
+            elf::R_X86_64_IRELATIVE => Relocation::Chosen,
+            elf::R_X86_64_RELATIVE => Relocation::Relative,
+            elf::R_X86_64_64 => Relocation::Absolute,
+            _ => Relocation::Unknown,
+        }
+    }
+
+    /// `jmp [rip + distance]`
+    fn stub_pointer(&self, code: &[u8], address: u64) -> Option<u64> {
+        let at = code.windows(6).position(|window| window.starts_with(&[0xff, 0x25]))?;
+        let distance = i32::from_le_bytes(*code[at + 2..].first_chunk()?);
+        Some(address.wrapping_add(at as u64 + 6).wrapping_add_signed(distance.into()))
+    }
+
+    fn unwind_sections(&self) -> Option<elf::SectionType> {
+        Some(elf::SHT_X86_64_UNWIND)
+    }
+}
 
 /// Decodes the instruction at the beginning of `code`, which lies at `address`; `None` where there is none.
 #[must_use]
@@ -23,11 +92,11 @@ pub fn decode(code: &[u8], address: u64) -> Option<Decoded> {
         _ if decoded(code, address, DecoderOptions::AMD) != instruction => Transfer::Elsewhere,
         transfer => transfer,
     };
-    Some(Decoded { length, transfer })
+    Some(Decoded { length, transfer, after: None })
 }
 
 /// The instruction at the beginning of `code`, in the decoder's form; `None` if it is invalid.
-pub(crate) fn instruction(code: &[u8], address: u64) -> Option<Instruction> {
+fn instruction(code: &[u8], address: u64) -> Option<Instruction> {
     let instruction = decoded(code, address, DecoderOptions::NONE);
     (!instruction.is_invalid()).then_some(instruction)
 }
@@ -37,8 +106,7 @@ fn decoded(code: &[u8], address: u64, options: u32) -> Instruction {
 }
 
 /// The instruction at the beginning of `code` as text, in Intel's syntax; `None` where there is none.
-#[must_use]
-pub fn text(code: &[u8], address: u64) -> Option<String> {
+fn text(code: &[u8], address: u64) -> Option<String> {
     let mut formatter = IntelFormatter::new();
     formatter.options_mut().set_space_after_operand_separator(true);
     formatter.options_mut().set_hex_prefix("0x");
@@ -52,7 +120,7 @@ pub fn text(code: &[u8], address: u64) -> Option<String> {
 }
 
 /// The address that an instruction takes, if any: other code may jump there. With `fixed`, constants may be addresses.
-pub(crate) fn taken(instruction: &Instruction, fixed: bool) -> Option<u64> {
+fn taken(instruction: &Instruction, fixed: bool) -> Option<u64> {
     match instruction.mnemonic() {
         Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => Some(instruction.ip_rel_memory_address()),
         Mnemonic::Mov | Mnemonic::Push if fixed => instruction.try_immediate(instruction.op_count() - 1).ok(),
@@ -61,7 +129,7 @@ pub(crate) fn taken(instruction: &Instruction, fixed: bool) -> Option<u64> {
 }
 
 /// Whether an instruction begins a transaction or may go back to where one began.
-pub(crate) fn is_transactional(instruction: &Instruction) -> bool {
+fn is_transactional(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Xbegin | Mnemonic::Xabort | Mnemonic::Xend)
 }
 

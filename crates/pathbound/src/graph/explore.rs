@@ -10,13 +10,10 @@
 //! return, directly or through calls, *escape*, and count as returning.
 
 use super::{Callee, Examined, Flow, Graph, GraphError, NeverReturns, Node, Obstacle};
-use crate::arch::x86_64::{self, Frame, RETURN_ADDRESS, hull};
-use crate::arch::{Target, Transfer};
+use crate::arch::{Arch, Decoded, Target, Transfer};
 use crate::image::{Image, Pointer, Symbol};
 use crate::second_decoder::Reader;
-use iced_x86::InstructionInfoFactory;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 impl Graph {
@@ -83,7 +80,7 @@ impl Graph {
         }
         explorer.follow();
         let mut graph = explorer.without_handlers(entries);
-        (graph.unmatched, _) = unmatched_returns(&graph, image);
+        (graph.unmatched, _) = image.arch().0.unmatched_returns(&graph, image);
         Ok(graph)
     }
 }
@@ -92,12 +89,15 @@ static NOTHING_STATED: NeverReturns = NeverReturns { functions: BTreeSet::new(),
 
 struct Explorer<'a> {
     image: &'a dyn Image,
+    arch: Arch,
     never: &'a NeverReturns,
     /// The second decoder; `None` if it is unavailable, and then every instruction is disputed.
     reader: Option<&'a Reader<'a>>,
     graph: Graph,
     /// The landing pads of instructions.
     pads: BTreeMap<u64, Vec<u64>>,
+    /// Instructions that compute a target together with the one before them, and its address.
+    pairs: BTreeMap<u64, u64>,
     /// Addresses that are reached, and may not be decoded yet.
     waiting: Vec<u64>,
     /// Whether functions in the image that are known by name never to return are left out, if their code agrees.
@@ -117,14 +117,26 @@ impl<'a> Explorer<'a> {
             escapes: BTreeSet::new(),
             elsewhere: BTreeMap::new(),
         };
-        let (pads, examined) = (BTreeMap::new(), Examined::default());
-        Self { image, never, reader, graph, pads, waiting: Vec::new(), leaves_out: true, finds_escapes: true, examined }
+        Self {
+            image,
+            arch: image.arch(),
+            never,
+            reader,
+            graph,
+            pads: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            waiting: Vec::new(),
+            leaves_out: true,
+            finds_escapes: true,
+            examined: Examined::default(),
+        }
     }
 
     /// Decodes all code that is reached from the functions added so far.
     fn follow(&mut self) {
         loop {
             self.decode_reached();
+            self.separate_pairs();
             let found_more = self.find_returning_functions() || (self.finds_escapes && self.find_escapes());
             if !found_more {
                 break;
@@ -157,7 +169,7 @@ impl<'a> Explorer<'a> {
             {
                 self.graph.elsewhere.insert(address, Obstacle::Disputed);
             }
-            if self.takes_a_place(address) {
+            if self.takes_a_place(address, address.saturating_add(node.length.into())) {
                 self.graph.elsewhere.entry(address).or_insert(Obstacle::TakenPlace);
             }
             match self.image.landing_pads(address..address.saturating_add(node.length.max(1).into())) {
@@ -176,15 +188,29 @@ impl<'a> Explorer<'a> {
         }
     }
 
+    /// Marks instructions that are reached without the one that computes their target with them.
+    fn separate_pairs(&mut self) {
+        if self.pairs.is_empty() {
+            return;
+        }
+        let entered = |address: &u64| self.graph.functions.contains_key(address);
+        let mut apart: BTreeSet<u64> = self.pairs.keys().copied().filter(entered).collect();
+        for (address, _) in self.graph.nodes() {
+            let pads = self.pads.get(&address).into_iter().flatten().copied();
+            let reached = self.graph.successors(address).chain(pads);
+            apart.extend(reached.filter(|next| self.pairs.get(next).is_some_and(|first| *first != address)));
+        }
+        for address in apart {
+            self.graph.elsewhere.entry(address).or_insert(Obstacle::IndirectJump);
+        }
+    }
+
     /// Whether an instruction takes the address of an instruction in the middle of a function, other than its own or
     /// the next one's, which code takes to find its own position. Or the address of a function that takes such an
     /// address in this one, as nested functions of GNU C do.
-    fn takes_a_place(&self, address: u64) -> bool {
-        let Some(instruction) = self.image.code(address).and_then(|code| x86_64::instruction(code, address)) else {
-            return false;
-        };
-        let Some(taken) = x86_64::taken(&instruction, self.image.fixed()) else { return false };
-        if taken == address || taken == instruction.next_ip() || self.image.code(taken).is_none() {
+    fn takes_a_place(&self, address: u64, next: u64) -> bool {
+        let Some(taken) = self.arch.0.taken(self.image, address) else { return false };
+        if taken == address || taken == next || self.image.code(taken).is_none() {
             return false;
         }
         let Some(function) = self.image.symbol(taken).filter(|symbol| symbol.size > 0) else { return false };
@@ -197,22 +223,23 @@ impl<'a> Explorer<'a> {
     /// Whether a function, read from first instruction to last, takes the address of one in the middle of another.
     fn takes_a_place_in(&self, function: &Symbol, around: &Symbol) -> bool {
         let (mut at, end) = (function.address, function.address.saturating_add(function.size));
-        while let Some(instruction) = self.image.code(at).filter(|_| at < end).and_then(|c| x86_64::instruction(c, at))
-        {
-            let taken = x86_64::taken(&instruction, self.image.fixed());
+        while at < end {
+            let Some(decoded) = self.arch.decode(self.image, at) else { break };
+            let taken = self.arch.0.taken(self.image, at);
             if taken.is_some_and(|taken| around.address < taken && taken - around.address < around.size) {
                 return true;
             }
-            at = instruction.next_ip();
+            at += u64::from(decoded.length);
         }
         false
     }
 
     fn decode(&mut self, address: u64) -> Node {
-        let Some(decoded) = self.image.code(address).and_then(|code| x86_64::decode(code, address)) else {
+        let Some(Decoded { length, transfer, after }) = self.arch.decode(self.image, address) else {
             return Node { length: 0, flow: Flow::Unknown(Obstacle::Undecodable) };
         };
-        let flow = match decoded.transfer {
+        self.pairs.extend(after.map(|first| (address, first)));
+        let flow = match transfer {
             Transfer::Next => Flow::Next,
             Transfer::Repeat => Flow::NextPast(Obstacle::Repeat),
             Transfer::Kernel => Flow::NextPast(Obstacle::Kernel),
@@ -221,11 +248,11 @@ impl<'a> Explorer<'a> {
             Transfer::Branch(target) => Flow::Branch(target),
             Transfer::Call(target) => Flow::Call(self.callee(target, Obstacle::IndirectCall)),
             Transfer::Return => Flow::Return,
-            Transfer::Trap if self.image.code(address + u64::from(decoded.length)).is_none() => Flow::Stop,
+            Transfer::Trap if self.image.code(address + u64::from(length)).is_none() => Flow::Stop,
             Transfer::Trap => Flow::NextPast(Obstacle::Trap),
             Transfer::Elsewhere => Flow::Unknown(Obstacle::Elsewhere),
         };
-        Node { length: decoded.length, flow }
+        Node { length, flow }
     }
 
     /// A jump within the function, or a tail call.
@@ -255,7 +282,10 @@ impl<'a> Explorer<'a> {
         let address = match target {
             Target::Address(address) => address,
             Target::Pointer(pointer) => match self.image.pointer(pointer) {
-                Some(Pointer::Address(address)) => address,
+                Some(Pointer::Address(address)) => match self.arch.0.code_at(address) {
+                    Some(address) => address,
+                    None => return Callee::Unknown(otherwise),
+                },
                 Some(Pointer::External(name)) => return self.external(name),
                 None => return Callee::Unknown(otherwise),
             },
@@ -343,7 +373,7 @@ impl<'a> Explorer<'a> {
     /// Finds the instructions that escape in the code reached so far, including calls of functions that escape.
     fn find_escapes(&mut self) -> bool {
         let before = self.graph.escapes.len();
-        let (unmatched, unseen) = unmatched_returns(&self.graph, self.image);
+        let (unmatched, unseen) = self.arch.0.unmatched_returns(&self.graph, self.image);
         self.graph.escapes.extend(unmatched.into_iter().chain(unseen));
         if self.graph.escapes.is_empty() {
             return false;
@@ -432,83 +462,4 @@ impl<'a> Explorer<'a> {
             _ => false,
         }
     }
-}
-
-/// Two sets. First, the unmatched instructions: returns and tail calls at which the stack pointer is not known to be
-/// where it was at the function's entry, and instructions that overwrite a return address, directly or through a
-/// callee. Second, the instructions after which this may happen unseen. A computed jump with the return address in
-/// place is not among the latter, since its target follows the calling convention. Nor is a transaction, which restores
-/// the stack pointer when it aborts.
-fn unmatched_returns(graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>) {
-    let (mut unmatched, mut unseen) = (BTreeSet::new(), BTreeSet::new());
-    let mut factory = InstructionInfoFactory::new();
-    // The stack that functions write above their return addresses. For each call, the callee and its stack pointer at
-    // entry, relative to that of the caller.
-    let mut above: BTreeMap<u64, Range<i64>> = BTreeMap::new();
-    let mut calls: BTreeMap<(u64, u64), (u64, i64)> = BTreeMap::new();
-    for function in graph.functions() {
-        let mut frames: BTreeMap<u64, Frame> = BTreeMap::from([(function, Frame::at_entry())]);
-        let mut waiting = BTreeSet::from([function]);
-        while let Some(address) = waiting.pop_first() {
-            let Some(node) = graph.node(address) else { continue };
-            let mut frame = frames[&address];
-            let instruction = image.code(address).and_then(|code| x86_64::instruction(code, address));
-            let hides = match node.flow {
-                Flow::Unknown(Obstacle::IndirectJump) => !frame.keeps_return_address(),
-                Flow::Unknown(Obstacle::Elsewhere) => !instruction.as_ref().is_some_and(x86_64::is_transactional),
-                Flow::Unknown(_) => true,
-                _ => graph.elsewhere.get(&address) == Some(&Obstacle::Disputed),
-            };
-            if hides {
-                unseen.insert(address);
-            }
-            if matches!(node.flow, Flow::Return | Flow::Tail(_)) && !frame.is_level() {
-                unmatched.insert(address);
-            }
-            if let (Some(callee), Some(stack)) = (node.callee(), frame.stack_pointer()) {
-                let pushed = if matches!(node.flow, Flow::Call(_)) { 8 } else { 0 };
-                calls.insert((function, address), (callee, stack.saturating_sub(pushed)));
-            }
-            if let Some(written) = instruction.and_then(|instruction| frame.execute(&instruction, &mut factory)) {
-                if written.start < RETURN_ADDRESS.end {
-                    unmatched.insert(address);
-                }
-                widen(&mut above, function, written);
-            }
-            for successor in graph.successors(address) {
-                let joined = frames.get(&successor).map_or(frame, |known| known.join(frame));
-                if frames.insert(successor, joined) != Some(joined) {
-                    waiting.insert(successor);
-                }
-            }
-        }
-    }
-    // There, callees may overwrite return addresses of their callers. Without recursion, which has no bound, as many
-    // rounds as there are functions find everything.
-    for _ in 0..graph.functions.len() {
-        let mut wider = false;
-        for ((function, address), (callee, stack)) in &calls {
-            let Some(written) = above.get(callee) else { continue };
-            let written = written.start.saturating_add(*stack)..written.end.saturating_add(*stack);
-            if written.start < RETURN_ADDRESS.end && written.end > RETURN_ADDRESS.start {
-                unmatched.insert(*address);
-            }
-            wider |= widen(&mut above, *function, written);
-        }
-        if !wider {
-            break;
-        }
-    }
-    (unmatched, unseen)
-}
-
-/// Adds to the stack that a function writes above its return address; returns whether that is new.
-fn widen(above: &mut BTreeMap<u64, Range<i64>>, function: u64, written: Range<i64>) -> bool {
-    let written = written.start.max(RETURN_ADDRESS.end)..written.end;
-    let known = above.get(&function).cloned();
-    let wider = hull(known.clone(), (written.start < written.end).then_some(written));
-    if wider != known {
-        above.extend(wider.clone().map(|wider| (function, wider)));
-    }
-    wider != known
 }

@@ -1,4 +1,4 @@
-//! Code from an ELF file: an x86-64 program or shared library.
+//! Code from an ELF file: a program or shared library.
 //!
 //! The file is read once, and everything in it is checked before use. A query that meets damage returns nothing.
 
@@ -9,6 +9,7 @@ mod pointers;
 mod symbols;
 
 use super::{Image, ImageError, Pointer, Provenance, Source, Symbol};
+use crate::arch::Arch;
 use crate::graph::Examined;
 use handlers::{Handlers, References};
 use layout::Layout;
@@ -32,6 +33,7 @@ pub struct ElfFile {
     pointers: OnceLock<Pointers>,
     lines: Lines,
     handlers: Handlers,
+    handles_exceptions: OnceLock<bool>,
     provenance: OnceLock<Provenance>,
     examined: Examined,
 }
@@ -41,8 +43,8 @@ impl ElfFile {
     ///
     /// # Errors
     ///
-    /// [`ImageError::Unreadable`] if the file cannot be read, [`ImageError::Unsuitable`] if it has no linked x86-64
-    /// code.
+    /// [`ImageError::Unreadable`] if the file cannot be read, [`ImageError::Unsuitable`] if it has no linked code
+    /// of an instruction set in [`Arch::ALL`].
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         Self::open_as(path, path)
     }
@@ -75,6 +77,7 @@ impl ElfFile {
             pointers: OnceLock::new(),
             lines: Lines::default(),
             handlers: Handlers::default(),
+            handles_exceptions: OnceLock::new(),
             provenance: OnceLock::new(),
             examined: Examined::default(),
         })
@@ -105,6 +108,11 @@ impl ElfFile {
         self.pointers.get_or_init(|| Pointers::read(&self.bytes, &self.layout, &self.symbols))
     }
 
+    /// Whether a personality routine is in the file.
+    fn handles_exceptions(&self) -> bool {
+        *self.handles_exceptions.get_or_init(|| handlers::PERSONALITIES.iter().any(|name| !self.find(name).is_empty()))
+    }
+
     fn compilers(&self) -> Vec<String> {
         let Some(section) = self.layout.section(b".comment") else { return Vec::new() };
         let mut compilers: Vec<String> = Vec::new();
@@ -126,11 +134,7 @@ impl ElfFile {
         let start = address - (address - section.address.start) % size;
         let code = self.code(start)?;
         let code = &code[..code.len().min(size as usize)];
-        // jmp [rip + distance]
-        let at = code.windows(6).position(|window| window.starts_with(&[0xff, 0x25]))?;
-        let distance = i32::from_le_bytes(*code[at + 2..].first_chunk()?);
-        let slot = start.wrapping_add(at as u64 + 6).wrapping_add_signed(distance.into());
-        let name = match self.pointer(slot)? {
+        let name = match self.pointer(self.layout.arch.0.stub_pointer(code, start)?)? {
             Pointer::External(name) => name,
             Pointer::Address(function) => self.symbols.at(&self.bytes, &self.layout, function)?.linkage_name,
         };
@@ -148,6 +152,10 @@ impl fmt::Debug for ElfFile {
 }
 
 impl Image for ElfFile {
+    fn arch(&self) -> Arch {
+        self.layout.arch
+    }
+
     fn examined(&self) -> Option<&Examined> {
         Some(&self.examined)
     }
@@ -157,13 +165,20 @@ impl Image for ElfFile {
         let (bytes, segment) = self.layout.at(&self.bytes, address)?;
         // Bytes that the dynamic linker or the program may write are unknown.
         let known = self.layout.read_only_until(address)?.min(self.pointers().unchanged_until(address)?);
-        let end = section.end.min(known);
+        let end = section.end.min(known).min(self.symbols.code_until(address)?);
         let length = usize::try_from(end - address).unwrap_or(usize::MAX).min(bytes.len());
         segment.executable.then(|| &bytes[..length])
     }
 
     fn pointer(&self, address: u64) -> Option<Pointer> {
         self.pointers().at(&self.bytes, &self.layout, address)
+    }
+
+    fn constant(&self, address: u64) -> Option<u32> {
+        let end = address.checked_add(4)?;
+        let unchanged = self.layout.read_only_until(address)?.min(self.pointers().unchanged_until(address)?);
+        let (bytes, _) = self.layout.at(&self.bytes, address)?;
+        bytes.first_chunk().filter(|_| end <= unchanged).map(|bytes| u32::from_le_bytes(*bytes))
     }
 
     fn symbol(&self, address: u64) -> Option<Symbol> {
@@ -187,6 +202,10 @@ impl Image for ElfFile {
     }
 
     fn landing_pads(&self, instruction: Range<u64>) -> Option<Vec<u64>> {
+        // A linker script may hide the tables in another section.
+        if self.handlers.are_missing(&self.bytes, &self.layout, self) && self.handles_exceptions() {
+            return None;
+        }
         self.handlers.at(&self.bytes, &self.layout, self, instruction)
     }
 }

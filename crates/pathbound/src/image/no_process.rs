@@ -1,6 +1,7 @@
 //! The stand-in for a process on systems other than 64-bit x86-64 Linux.
 
 use super::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
+use crate::arch::Arch;
 use std::convert::Infallible;
 use std::ops::Range;
 use std::path::Path;
@@ -50,6 +51,10 @@ impl Process {
 }
 
 impl Image for Process {
+    fn arch(&self) -> Arch {
+        match self.0 {}
+    }
+
     fn code(&self, _address: u64) -> Option<&[u8]> {
         match self.0 {}
     }

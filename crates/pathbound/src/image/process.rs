@@ -5,6 +5,7 @@
 //! unchanged.
 
 use super::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
+use crate::arch::Arch;
 use crate::graph::Examined;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, c_int, c_void};
@@ -129,6 +130,10 @@ impl Process {
 }
 
 impl Image for Process {
+    fn arch(&self) -> Arch {
+        Arch::X86_64
+    }
+
     fn examined(&self) -> Option<&Examined> {
         Some(&self.examined)
     }

@@ -1,5 +1,6 @@
 //! Programs written as lists of instructions and assembled by hand, without either decoder.
 
+use pathbound::arch::Arch;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{Pointer, Source, Symbol};
@@ -121,6 +122,10 @@ impl Program {
 }
 
 impl Image for Program {
+    fn arch(&self) -> Arch {
+        Arch::X86_64
+    }
+
     fn code(&self, address: u64) -> Option<&[u8]> {
         let offset = usize::try_from(address.checked_sub(START)?).ok()?;
         self.bytes.get(offset..).filter(|code| !code.is_empty())

@@ -3,6 +3,7 @@
 
 use crate::fixtures::{pbc_calls, pbc_return_to_function, pbc_straight};
 use crate::{Function, address, subjects};
+use pathbound::arch::Arch;
 use pathbound::graph::NeverReturns;
 use pathbound::image::{Image, Pointer, Source, Symbol};
 use pathbound::{Graph, Process};
@@ -14,6 +15,10 @@ use std::sync::Arc;
 struct Forgetful<'a>(&'a Process);
 
 impl Image for Forgetful<'_> {
+    fn arch(&self) -> Arch {
+        self.0.arch()
+    }
+
     fn code(&self, address: u64) -> Option<&[u8]> {
         self.0.code(address)
     }

@@ -2,7 +2,8 @@
 
 use super::assembly::Assembly;
 use super::fixtures::{known, real};
-use super::library::{Input, Library, verified};
+use super::library::{Input, Library};
+use super::loops::verified;
 use pathbound::Decline;
 use pathbound::graph::Obstacle;
 

@@ -2,12 +2,13 @@
 
 use super::{Function, witness};
 use crate::assembly::Assembly;
+use crate::loops::verified;
 use pathbound::bound::BoundableLoop;
-use pathbound::check::{check, check_proof, second_opinion};
+use pathbound::check::check;
 use pathbound::counter::{Counter, Record, executed};
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::NeverReturns;
-use pathbound::{Bound, Certificate, Decline, ElfFile, Facts, Graph, Image, Process, bound};
+use pathbound::{Bound, Certificate, Decline, ElfFile, Graph, Image, Process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
@@ -219,15 +220,4 @@ impl Drop for Library {
         // SAFETY: the handle is from `dlopen`, and no copy of the code outlives `count`.
         unsafe { libc::dlclose(self.handle) };
     }
-}
-
-/// Bounds an entry with the facts that concern it. Both decoders must agree, and the checker with the solver.
-pub fn verified(image: &dyn Image, entry: u64, facts: &[LoopFact]) -> Result<Bound, Decline> {
-    let graph = Graph::explore(image, &[entry], &NeverReturns::default()).expect("code");
-    second_opinion(&graph, image).unwrap_or_else(|disagreement| panic!("{disagreement}"));
-    let concerns = |fact: &&LoopFact| !fact.place.find(image, graph.nodes().map(|(address, _)| address)).is_empty();
-    let facts = Facts { loops: facts.iter().filter(concerns).cloned().collect(), ..Facts::default() };
-    let bound = bound(image, &graph, entry, &facts)?;
-    check_proof(&bound.proof, image).unwrap_or_else(|rejection| panic!("{rejection}"));
-    Ok(bound)
 }

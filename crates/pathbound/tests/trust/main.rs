@@ -15,6 +15,8 @@ mod fixtures;
 mod iterations;
 mod known;
 mod library;
+#[path = "../loops/mod.rs"]
+mod loops;
 mod mutants;
 #[path = "../counter/witness.rs"]
 mod witness;

@@ -1,13 +1,11 @@
-//! Whether a return goes back to its caller.
-//!
-//! A bound follows calls, so a `ret` must find the return address that its call pushed. Most code does that; a return
-//! trampoline or a hand-written stack switch does not, and would make the bound wrong. A [`Frame`] tracks the contents
-//! of registers relative to the stack pointer at the function's entry. At a return, the stack pointer must be back
-//! there, and no known write to the stack may have overwritten the return address.
-//!
-//! What the frame cannot see is assumed from the System V calling convention: a callee preserves `rbx`, `rbp`, `rsp`
-//! and `r12` to `r15`, and a store through an ordinary pointer does not hit a return address.
+//! What is known about the stack of a function. A [`Frame`] tracks the contents of registers relative to the stack
+//! pointer at the function's entry. At a return, the stack pointer must be back there, and no known write to the stack
+//! may have overwritten the return address. By the System V calling convention, a callee preserves `rbx`, `rbp`, `rsp`
+//! and `r12` to `r15`.
 
+use super::{instruction, is_transactional};
+use crate::arch::{self, Frame as _, hull};
+use crate::image::Image;
 use iced_x86::{Code, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use std::ops::Range;
 
@@ -24,28 +22,40 @@ const VOLATILE: [Register; 9] = [
     Register::R11,
 ];
 
+/// What finds the registers and memory that instructions use.
+pub(super) struct Factory(InstructionInfoFactory);
+
+impl Default for Factory {
+    fn default() -> Self {
+        Self(InstructionInfoFactory::new())
+    }
+}
+
 /// Where the return address is, as offsets from the stack pointer at entry.
-pub(crate) const RETURN_ADDRESS: Range<i64> = 0..8;
+const RETURN_ADDRESS: Range<i64> = 0..8;
 
 /// The contents of general-purpose registers: a byte offset from the stack pointer at entry, or `None` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(super) struct Frame {
     registers: [Option<i64>; 16],
     /// Whether a stack pointer that is not known exactly is known not to be above the return address, because it was
     /// only lowered since it was last known.
     lowered: bool,
 }
 
-impl Frame {
-    /// The frame at the first instruction of a function: the stack pointer points to the return address.
-    pub(crate) fn at_entry() -> Self {
+impl arch::Frame for Frame {
+    type Scratch = Factory;
+
+    const PUSHED_BYTES: i64 = 8;
+    const CALLER: i64 = RETURN_ADDRESS.end;
+
+    fn at_entry() -> Self {
         let mut registers = [None; 16];
         registers[Register::RSP.number()] = Some(0);
         Self { registers, lowered: false }
     }
 
-    /// What holds on both of two paths to an instruction.
-    pub(crate) fn join(self, other: Self) -> Self {
+    fn join(self, other: Self) -> Self {
         let mut joined = self;
         for (register, other) in joined.registers.iter_mut().zip(other.registers) {
             if *register != other {
@@ -57,29 +67,43 @@ impl Frame {
         joined
     }
 
-    /// Whether the stack pointer is where it was at the entry, so that a return finds its address.
-    pub(crate) fn is_level(&self) -> bool {
-        self.get(Register::RSP) == Some(0)
+    fn is_level(&self, _: &dyn Image, _: u64) -> bool {
+        self.is_back()
     }
 
     /// Whether the stack pointer is known not to be above the return address.
-    pub(crate) fn keeps_return_address(&self) -> bool {
+    fn keeps_return_address(&self) -> bool {
         self.stack_pointer().map_or(self.lowered, |stack| stack <= 0)
     }
 
-    /// The stack pointer's offset from its value at entry; `None` if unknown.
-    pub(crate) fn stack_pointer(&self) -> Option<i64> {
+    fn stack_pointer(&self) -> Option<i64> {
         self.get(Register::RSP)
     }
 
-    /// Executes an instruction that does not leave the function; a call is executed together with its callee. Returns
-    /// the range of the stack, from the return address upwards, that the instruction is known to write.
-    #[must_use]
-    pub(crate) fn execute(
-        &mut self,
-        instruction: &Instruction,
-        factory: &mut InstructionInfoFactory,
-    ) -> Option<Range<i64>> {
+    fn return_address(&self) -> Range<i64> {
+        RETURN_ADDRESS
+    }
+
+    fn execute(&mut self, image: &dyn Image, address: u64, Factory(factory): &mut Factory) -> Option<Range<i64>> {
+        let instruction = image.code(address).and_then(|code| instruction(code, address))?;
+        self.perform(&instruction, factory)
+    }
+
+    /// A transaction restores the stack pointer when it aborts.
+    fn restores_stack(image: &dyn Image, address: u64) -> bool {
+        let instruction = image.code(address).and_then(|code| instruction(code, address));
+        instruction.as_ref().is_some_and(is_transactional)
+    }
+}
+
+impl Frame {
+    /// Whether the stack pointer is where it was at the entry, so that a return finds its address.
+    fn is_back(&self) -> bool {
+        self.get(Register::RSP) == Some(0)
+    }
+
+    /// Executes an instruction; see [`execute`](arch::Frame::execute).
+    fn perform(&mut self, instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Range<i64>> {
         if instruction.is_call_near() || instruction.is_call_near_indirect() {
             // The call pushes its own return address.
             let written = self.stack_pointer().and_then(|stack| from_return_address(stack.saturating_sub(8), 8));
@@ -191,17 +215,8 @@ fn from_return_address(start: i64, bytes: usize) -> Option<Range<i64>> {
     (start < end).then_some(start..end)
 }
 
-/// The smallest range that contains both.
-pub(crate) fn hull(one: Option<Range<i64>>, other: Option<Range<i64>>) -> Option<Range<i64>> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.start.min(other.start)..one.end.max(other.end)),
-        (one, other) => one.or(other),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::instruction;
     use super::*;
 
     /// Executes machine code up to its end. Returns the frame there, and whether the return address is unchanged.
@@ -211,7 +226,7 @@ mod tests {
         let mut factory = InstructionInfoFactory::new();
         while !code.is_empty() {
             let instruction = instruction(code, 0).expect("an instruction");
-            let written = frame.execute(&instruction, &mut factory);
+            let written = frame.perform(&instruction, &mut factory);
             keeps &= written.is_none_or(|written| written.start >= RETURN_ADDRESS.end);
             code = &code[instruction.len()..];
         }
@@ -233,7 +248,7 @@ mod tests {
         ];
         for code in level {
             let (frame, keeps) = execute(code);
-            assert!(frame.is_level() && keeps, "{code:02x?}: {frame:?}");
+            assert!(frame.is_back() && keeps, "{code:02x?}: {frame:?}");
         }
     }
 
@@ -268,7 +283,7 @@ mod tests {
             &[0x55, 0x48, 0x89, 0xe5, 0x66, 0x5d, 0x66, 0x55, 0xc9], // push rbp; mov rbp,rsp; pop bp; push bp; leave
         ];
         for code in displaced {
-            assert!(!execute(code).0.is_level(), "{code:02x?}");
+            assert!(!execute(code).0.is_back(), "{code:02x?}");
         }
     }
 
@@ -321,7 +336,7 @@ mod tests {
     fn joined_paths_keep_only_what_both_know() {
         let (pushed, _) = execute(&[0x50]);
         let joined = Frame::at_entry().join(pushed);
-        assert!(!joined.is_level());
+        assert!(!joined.is_back());
         assert_eq!(Frame::at_entry().join(Frame::at_entry()), Frame::at_entry());
     }
 }

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Personality routines that read call sites in this form, and continue only at their landing pads.
-const PERSONALITIES: &[&str] = &[
+pub(super) const PERSONALITIES: &[&str] = &[
     "__gxx_personality_v0",
     "__gcc_personality_v0",
     "__gnat_personality_v0",
@@ -54,6 +54,11 @@ struct Covered {
 }
 
 impl Handlers {
+    /// Whether there are no unwind tables.
+    pub fn are_missing(&self, file: &[u8], layout: &Layout, references: &dyn References) -> bool {
+        self.tables.get_or_init(|| tables(file, layout, references)).as_ref().is_some_and(Vec::is_empty)
+    }
+
     /// The landing pads, in the same function, of an instruction given by its address range; `None` if unknown.
     pub fn at(
         &self,
@@ -78,26 +83,30 @@ impl Handlers {
 
 /// All code that unwind tables cover, by address; `None` if any entry cannot be read.
 fn tables(file: &[u8], layout: &Layout, references: &dyn References) -> Option<Vec<Covered>> {
+    if layout.arch.0.has_handler_index() {
+        return index(file, layout);
+    }
     let mut found = BTreeMap::new();
     let is_table = |section: &&Section| {
-        !section.address.is_empty() && (section.kind == elf::SHT_X86_64_UNWIND || section.name == b".eh_frame")
+        !section.address.is_empty()
+            && (layout.arch.0.unwind_sections() == Some(section.kind) || section.name == b".eh_frame")
     };
     // The header section has the same type, but is not a table.
     for section in layout.sections.iter().filter(is_table).filter(|section| section.name != b".eh_frame_hdr") {
         let (bytes, _) = layout.at(file, section.address.start)?;
         let bytes = bytes.get(..usize::try_from(section.address.end - section.address.start).ok()?)?;
-        Table::new(section.address.start, bytes, references).read(true, &mut found)?;
+        Table::new(layout, section.address.start, bytes, references).read(true, &mut found)?;
     }
     if let Some(header) = layout.unwind_header {
         let (bytes, _) = layout.at(file, header)?;
-        let mut header = Encoded { start: header, bytes, at: 0 };
+        let mut header = Encoded { start: header, bytes, at: 0, pointer_bytes: layout.arch.0.pointer_bytes() };
         let [version, pointer, count, entries] = [(); 4].map(|()| header.byte());
         if version? != 1 {
             return None;
         }
         let start = header.value(pointer?, None)?;
         let (bytes, _) = layout.at(file, start)?;
-        let table = Table::new(start, bytes, references);
+        let table = Table::new(layout, start, bytes, references);
         table.read(false, &mut found)?;
         // The sorted list in the header may lead to entries after an early end of the table. The unwinder ignores the
         // list in any other encoding.
@@ -125,6 +134,51 @@ fn tables(file: &[u8], layout: &Layout, references: &dyn References) -> Option<V
     Some(covered)
 }
 
+/// The functions of an exception index table (`.ARM.exidx`), by address, as the Exception Handling ABI for the Arm
+/// Architecture (section 6) describes it. Handlers of a personality routine are unknown.
+fn index(file: &[u8], layout: &Layout) -> Option<Vec<Covered>> {
+    let word = |address: u64| layout.at(file, address)?.0.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    // An address relative to its own place, in 31 bits.
+    let relative = |place: u64, word: u32| place.wrapping_add_signed(i64::from((word << 1).cast_signed() >> 1));
+    let mut covered: Vec<Covered> = Vec::new();
+    let sections = layout.sections.iter().filter(|section| section.kind == elf::SHT_ARM_EXIDX);
+    let mut tables: Vec<Range<u64>> = sections.map(|section| section.address.clone()).collect();
+    tables.extend(layout.handler_index.clone().filter(|_| tables.is_empty()));
+    for table in tables {
+        let first = covered.len();
+        for place in table.step_by(8) {
+            let start = relative(place, word(place)?) & 0xffff_fffe;
+            let entry = word(place + 4)?;
+            let is_compact = |word: u32| word >> 31 == 1;
+            let sites = if entry == CANNOT_UNWIND || is_compact(entry) {
+                Some(Vec::new())
+            } else {
+                let table = relative(place + 4, entry) & 0xffff_ffff;
+                let first = word(table)?;
+                let more = if first >> 24 & 0xf == 0 { 0 } else { u64::from(first >> 16 & 0xff) };
+                (is_compact(first) && word(table + 4 * (1 + more)) == Some(0)).then(Vec::new)
+            };
+            if let Some(last) = covered[first..].last_mut() {
+                last.address.end = start;
+            }
+            // The linker adds an entry at the end of all code.
+            if let Some(code) = layout.code(start) {
+                covered.push(Covered { address: start..code.end, reach: 0, sites });
+            }
+        }
+    }
+    covered.sort_by_key(|function| function.address.start);
+    let mut reach = 0;
+    for function in &mut covered {
+        reach = reach.max(function.address.end);
+        function.reach = reach;
+    }
+    Some(covered)
+}
+
+/// The entry of a function through which no exception passes.
+const CANNOT_UNWIND: u32 = 1;
+
 /// An entry of an unwind table.
 struct Found {
     address: Range<u64>,
@@ -142,9 +196,9 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(start: u64, bytes: &'a [u8], references: &'a dyn References) -> Self {
+    fn new(layout: &Layout, start: u64, bytes: &'a [u8], references: &'a dyn References) -> Self {
         let mut frames = EhFrame::new(bytes, LittleEndian);
-        frames.set_address_size(8);
+        frames.set_address_size(layout.arch.0.pointer_bytes() as u8);
         Self { start, bytes, frames, bases: BaseAddresses::default().set_eh_frame(start), references }
     }
 
@@ -213,7 +267,7 @@ fn call_sites(
     function: u64,
 ) -> Option<Vec<(Range<u64>, u64)>> {
     let (bytes, _) = layout.at(file, at)?;
-    let mut table = Encoded { start: at, bytes, at: 0 };
+    let mut table = Encoded { start: at, bytes, at: 0, pointer_bytes: layout.arch.0.pointer_bytes() };
     let pads = match table.byte()? {
         OMITTED => function,
         encoding => table.value(encoding, Some(function))?,
@@ -254,6 +308,7 @@ struct Encoded<'a> {
     start: u64,
     bytes: &'a [u8],
     at: usize,
+    pointer_bytes: u64,
 }
 
 impl Encoded<'_> {
@@ -303,12 +358,13 @@ impl Encoded<'_> {
     fn value(&mut self, encoding: u8, function: Option<u64>) -> Option<u64> {
         if encoding == gimli::DW_EH_PE_aligned.0 {
             let address = self.start.wrapping_add(self.at as u64);
-            self.at += usize::try_from(address.checked_next_multiple_of(8)? - address).ok()?;
-            return self.unsigned(8);
+            self.at += usize::try_from(address.checked_next_multiple_of(self.pointer_bytes)? - address).ok()?;
+            return self.unsigned(self.pointer_bytes as usize);
         }
         let place = self.start.wrapping_add(self.at as u64);
         let value = match DwEhPe(encoding & FORMAT) {
-            gimli::DW_EH_PE_absptr | gimli::DW_EH_PE_udata8 | gimli::DW_EH_PE_sdata8 => self.unsigned(8)?,
+            gimli::DW_EH_PE_absptr => self.unsigned(self.pointer_bytes as usize)?,
+            gimli::DW_EH_PE_udata8 | gimli::DW_EH_PE_sdata8 => self.unsigned(8)?,
             gimli::DW_EH_PE_udata2 => self.unsigned(2)?,
             gimli::DW_EH_PE_udata4 => self.unsigned(4)?,
             gimli::DW_EH_PE_sdata2 => self.signed(2)?.cast_unsigned(),
@@ -335,7 +391,7 @@ mod tests {
     fn value(bytes: &[u8], encoding: u8) -> Option<u64> {
         let mut padded = vec![0xaa; 3];
         padded.extend(bytes);
-        Encoded { start: 0x1000, bytes: &padded, at: 3 }.value(encoding, Some(0x5000))
+        Encoded { start: 0x1000, bytes: &padded, at: 3, pointer_bytes: 8 }.value(encoding, Some(0x5000))
     }
 
     #[test]

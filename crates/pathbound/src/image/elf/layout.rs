@@ -3,18 +3,23 @@
 //! Bytes at an address always come from the segments, as for a loader; sections only give the ends of code. The headers
 //! are checked once, here, so that all other code can rely on ranges that lie within the file.
 
+use crate::arch::Arch;
 use object::LittleEndian as LE;
-use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64, SectionType};
-use object::read::elf::{FileHeader, SectionHeader};
+use object::elf::{self, FileHeader32, FileHeader64, SectionType};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::read::{ReadRef, StringTable};
 use std::ops::Range;
 
-/// Access rights apply to whole pages.
+/// Bytes of a page, to which access rights apply where there are pages.
 const PAGE: u64 = 4096;
 
 /// The contents of the headers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Layout {
+    /// The instruction set.
+    pub arch: Arch,
+    /// Bytes to which access rights apply: a page, or 1 for a program that is not made for a system with pages.
+    pub page: u64,
     /// Whether the program is loaded at the addresses in the file (`ET_EXEC`).
     pub fixed: bool,
     /// Segments in the order of the file.
@@ -25,6 +30,8 @@ pub(super) struct Layout {
     pub dynamic: Option<Range<usize>>,
     /// Where the header of the unwind tables is (`PT_GNU_EH_FRAME`).
     pub unwind_header: Option<u64>,
+    /// Where an index of exception handlers is (`PT_ARM_EXIDX`).
+    pub handler_index: Option<Range<u64>>,
     /// Sections in the order of the file; empty if they are stripped.
     pub sections: Vec<Section>,
 }
@@ -70,15 +77,35 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// What the file is instead of an x86-64 program or shared library, and what to do about it.
+    /// What the file is instead of a program or shared library for a known instruction set, and what to do about it.
     pub fn read(file: &[u8]) -> Result<Self, String> {
-        refuse(file)?;
+        let arch = recognised(file)?;
+        match arch.0.pointer_bytes() {
+            4 => Self::of_class::<FileHeader32<LE>>(arch, file),
+            _ => Self::of_class::<FileHeader64<LE>>(arch, file),
+        }
+    }
+
+    fn of_class<E: FileHeader<Endian = LE>>(arch: Arch, file: &[u8]) -> Result<Self, String> {
         let cut = |what: &str| format!("is truncated or damaged: {what} lie outside its {} bytes", file.len());
-        let header = FileHeader64::<LE>::parse(file).map_err(|_| cut("its headers"))?;
+        let header = E::parse(file).map_err(|_| cut("its headers"))?;
         let programs = header.program_headers(LE, file).map_err(|_| cut("its program headers"))?;
-        let mut layout = Self { fixed: header.e_type.get(LE) == elf::ET_EXEC, ..Self::default() };
+        let mut layout = Self {
+            arch,
+            page: PAGE,
+            fixed: header.e_type(LE) == elf::ET_EXEC,
+            segments: Vec::new(),
+            relro: Vec::new(),
+            dynamic: None,
+            unwind_header: None,
+            handler_index: None,
+            sections: Vec::new(),
+        };
         for program in programs {
             layout.add_segment(program, file).ok_or_else(|| cut("its segments"))?;
+        }
+        if !arch.0.has_pages() && layout.dynamic.is_none() {
+            layout.page = 1;
         }
         if layout.segments_collide() {
             return Err(
@@ -92,15 +119,16 @@ impl Layout {
         Ok(layout)
     }
 
-    fn add_segment(&mut self, program: &ProgramHeader64<LE>, file: &[u8]) -> Option<()> {
-        let kind = program.p_type.get(LE);
-        let address = program.p_vaddr.get(LE);
-        let memory_end = address.checked_add(program.p_memsz.get(LE))?;
-        let bytes = within(file, program.p_offset.get(LE), program.p_filesz.get(LE));
+    fn add_segment(&mut self, program: &impl ProgramHeader<Endian = LE>, file: &[u8]) -> Option<()> {
+        let kind = program.p_type(LE);
+        let address: u64 = program.p_vaddr(LE).into();
+        let memory_end = address.checked_add(program.p_memsz(LE).into())?;
+        let bytes = within(file, program.p_offset(LE).into(), program.p_filesz(LE).into());
         if kind == elf::PT_LOAD {
             let bytes = bytes?;
-            let flags = program.p_flags.get(LE);
-            let (offset, sizes) = (program.p_offset.get(LE), [program.p_filesz.get(LE), program.p_memsz.get(LE)]);
+            let flags = program.p_flags(LE);
+            let (offset, sizes) =
+                (program.p_offset(LE).into(), [program.p_filesz(LE).into(), program.p_memsz(LE).into()]);
             self.segments.push(Segment {
                 address: address..address.checked_add(bytes.len() as u64)?,
                 memory_end,
@@ -116,6 +144,8 @@ impl Layout {
             self.dynamic = Some(bytes?);
         } else if kind == elf::PT_GNU_EH_FRAME {
             self.unwind_header = Some(address);
+        } else if kind == elf::PT_ARM_EXIDX && self.arch.0.has_handler_index() {
+            self.handler_index = Some(address..memory_end);
         }
         Some(())
     }
@@ -126,13 +156,13 @@ impl Layout {
         self.segments.iter().enumerate().any(|(number, one)| {
             self.segments[..number].iter().any(|other| {
                 let within = one.address.start < other.memory_end && other.address.start < one.memory_end;
-                let (pages, others) = (one.pages(), other.pages());
+                let (pages, others) = (one.pages(self.page), other.pages(self.page));
                 within || shift(one) != shift(other) && pages.start < others.end && others.start < pages.end
             })
         })
     }
 
-    fn add_sections(&mut self, header: &FileHeader64<LE>, file: &[u8]) -> Option<()> {
+    fn add_sections(&mut self, header: &impl FileHeader<Endian = LE>, file: &[u8]) -> Option<()> {
         let sections = header.section_headers(LE, file).ok()?;
         let names = header.section_strings(LE, file, sections).unwrap_or_default();
         for section in sections {
@@ -157,9 +187,9 @@ impl Layout {
         self.sections.iter().find(|s| s.executable && s.address.contains(&address)).map(|s| s.address.clone())
     }
 
-    /// Whether the program cannot write the 8 bytes at an address while it runs.
+    /// Whether the program cannot write the pointer at an address while it runs.
     pub fn constant(&self, address: u64) -> bool {
-        let Some(end) = address.checked_add(8) else { return false };
+        let Some(end) = address.checked_add(self.arch.0.pointer_bytes()) else { return false };
         let within = |range: &Range<u64>| range.start <= address && end <= range.end;
         self.relro.iter().any(within)
             || self.segments.iter().any(|s| within(&(s.address.start..s.memory_end)))
@@ -170,7 +200,7 @@ impl Layout {
     /// segments that share a page, the last determines its rights and content.
     pub fn read_only_until(&self, address: u64) -> Option<u64> {
         let writable =
-            self.segments.iter().filter(|s| s.writable).map(Segment::pages).filter(|pages| pages.end > address);
+            self.segments.iter().filter(|s| s.writable).map(|s| s.pages(self.page)).filter(|pages| pages.end > address);
         let next = writable.map(|pages| pages.start).min().unwrap_or(u64::MAX);
         (next > address).then_some(next)
     }
@@ -188,27 +218,27 @@ impl Layout {
 
 impl Segment {
     /// The pages it is loaded to.
-    fn pages(&self) -> Range<u64> {
-        self.address.start / PAGE * PAGE..self.memory_end.saturating_add(PAGE - 1) / PAGE * PAGE
+    fn pages(&self, page: u64) -> Range<u64> {
+        self.address.start / page * page..self.memory_end.saturating_add(page - 1) / page * page
     }
 }
 
 impl Section {
-    fn read(section: &SectionHeader64<LE>, names: StringTable<'_>, file: &[u8]) -> Option<Self> {
-        let (kind, flags, size) = (section.sh_type.get(LE), section.sh_flags.get(LE), section.sh_size.get(LE));
+    fn read(section: &impl SectionHeader<Endian = LE>, names: StringTable<'_>, file: &[u8]) -> Option<Self> {
+        let (kind, flags, size) = (section.sh_type(LE), section.sh_flags(LE), section.sh_size(LE).into());
         let loaded = flags.contains(elf::SHF_ALLOC);
-        let address = section.sh_addr.get(LE);
+        let address: u64 = section.sh_addr(LE).into();
         Some(Self {
             name: section.name(LE, names).unwrap_or_default().to_vec(),
             kind,
             address: if loaded { address..address.checked_add(size)? } else { 0..0 },
             bytes: match kind {
                 elf::SHT_NOBITS | elf::SHT_NULL => 0..0,
-                _ => within(file, section.sh_offset.get(LE), size)?,
+                _ => within(file, section.sh_offset(LE).into(), size)?,
             },
             executable: loaded && flags.contains(elf::SHF_EXECINSTR),
-            link: section.sh_link.get(LE) as usize,
-            entry: section.sh_entsize.get(LE),
+            link: section.sh_link(LE) as usize,
+            entry: section.sh_entsize(LE).into(),
         })
     }
 }
@@ -220,8 +250,8 @@ fn within(file: &[u8], offset: u64, size: u64) -> Option<Range<usize>> {
     (end <= file.len()).then_some(start..end)
 }
 
-/// Refuses a file that is not a linked ELF file for x86-64, and says what it is.
-fn refuse(file: &[u8]) -> Result<(), String> {
+/// The instruction set of a linked ELF file; refuses any other file, and says what it is.
+fn recognised(file: &[u8]) -> Result<Arch, String> {
     if file.is_empty() {
         return Err("is empty".to_owned());
     }
@@ -233,7 +263,8 @@ fn refuse(file: &[u8]) -> Result<(), String> {
     if !file.starts_with(&elf::ELFMAG) {
         return Err("is not an ELF file".to_owned());
     }
-    let Some(header) = file.first_chunk::<64>() else {
+    // The smaller header, of 32-bit files; the larger one is checked when it is read.
+    let Some(header) = file.first_chunk::<52>() else {
         return Err(format!("is truncated: {} bytes are too few for the header of an ELF file", file.len()));
     };
     let big_endian = header[5] == elf::ELFDATA2MSB.0;
@@ -242,13 +273,19 @@ fn refuse(file: &[u8]) -> Result<(), String> {
         false => u16::from_le_bytes([header[at], header[at + 1]]),
     };
     let (kind, machine) = (half(16), half(18));
-    if machine != elf::EM_X86_64.0 || header[4] != elf::ELFCLASS64.0 || big_endian {
-        let bits = if header[4] == elf::ELFCLASS32.0 { "32-bit " } else { "" };
+    let pointer_bytes = if header[4] == elf::ELFCLASS32.0 { 4 } else { 8 };
+    let Some(arch) = Arch::of_file(elf::Machine(machine), pointer_bytes).filter(|_| !big_endian) else {
+        let bits = if pointer_bytes == 4 { "32-bit " } else { "" };
         let order = if big_endian { "big-endian " } else { "" };
-        return Err(format!("holds {order}{bits}code for {}; only 64-bit x86-64 is supported", machine_name(machine)));
-    }
+        let known: Vec<&str> = Arch::ALL.iter().map(|arch| arch.name()).collect();
+        return Err(format!(
+            "holds {order}{bits}code for {}; only little-endian {} are supported",
+            machine_name(machine),
+            known.join(", ")
+        ));
+    };
     match elf::FileType(kind) {
-        elf::ET_EXEC | elf::ET_DYN => Ok(()),
+        elf::ET_EXEC | elf::ET_DYN => Ok(arch),
         elf::ET_REL => Err("is an object file, whose addresses are not final; link it first, for instance with \
                             `cc -shared`"
             .to_owned()),

@@ -47,7 +47,7 @@ fn source(frame: &Frame<'_, Reader>) -> Option<Source> {
 }
 
 fn read(file: &[u8]) -> Option<Context<Reader>> {
-    let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(file).ok()?;
+    let file = object::File::parse(file).ok()?;
     let dwarf = Dwarf::load(|section| {
         let data = match file.section_by_name(section.name()) {
             Some(section) => Arc::from(section.uncompressed_data()?),

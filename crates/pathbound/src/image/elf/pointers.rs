@@ -7,10 +7,11 @@
 use super::super::Pointer;
 use super::layout::{Layout, entries};
 use super::symbols::Symbols;
+use crate::arch::Relocation;
 use object::LittleEndian as LE;
-use object::elf::{self, Dyn64, DynamicTag, Rela64, Relr64, Sym64};
+use object::elf::{self, DynamicTag, FileHeader32, FileHeader64};
 use object::read::ReadRef;
-use object::read::elf::RelrIterator;
+use object::read::elf::{Dyn as _, FileHeader, Rela as _, RelrIterator, Sym as _};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -19,6 +20,8 @@ use std::ops::Range;
 pub(super) struct Pointers {
     /// By address.
     relocated: Vec<Relocated>,
+    /// Bytes of a pointer.
+    pointer_bytes: u64,
     /// Whether there are relocation tables that are not read.
     incomplete: bool,
     /// Whether relocations may change code.
@@ -49,14 +52,21 @@ struct Linking<'a> {
 impl Pointers {
     /// Reads the relocations.
     pub fn read(file: &[u8], layout: &Layout, symbols: &Symbols) -> Self {
-        let linking = Linking::read(file, layout);
+        match layout.arch.0.pointer_bytes() {
+            4 => Self::of_class::<FileHeader32<LE>>(file, layout, symbols),
+            _ => Self::of_class::<FileHeader64<LE>>(file, layout, symbols),
+        }
+    }
+
+    fn of_class<E: FileHeader<Endian = LE>>(file: &[u8], layout: &Layout, symbols: &Symbols) -> Self {
+        let linking = Linking::read::<E>(file, layout);
         let mut relocated = Vec::new();
         for table in linking.tables() {
-            for entry in entries::<Rela64<LE>>(table) {
-                relocated.extend(linking.relocated(entry, symbols));
+            for entry in entries::<E::Rela>(table) {
+                relocated.extend(linking.relocated::<E>(entry, symbols));
             }
         }
-        for address in linking.packed() {
+        for address in linking.packed::<E>() {
             let pointer = word(file, layout, address).map(Pointer::Address);
             relocated.push(Relocated { address, pointer, constant: layout.constant(address) });
         }
@@ -64,7 +74,12 @@ impl Pointers {
         relocated.reverse();
         relocated.sort_by_key(|one| one.address);
         relocated.dedup_by_key(|one| one.address);
-        Self { relocated, incomplete: linking.incomplete(), in_code: linking.in_code() }
+        Self {
+            relocated,
+            pointer_bytes: layout.arch.0.pointer_bytes(),
+            incomplete: linking.incomplete(),
+            in_code: linking.in_code(),
+        }
     }
 
     /// The content of the pointer at an address.
@@ -98,11 +113,11 @@ impl Pointers {
     /// The relocation of a pointer, if there is one; the outer `None` if one changes only a part of it.
     fn relocation(&self, address: u64) -> Option<Option<&Relocated>> {
         // Relocations before the last byte of the pointer; the last of them may reach into it.
-        let end = address.checked_add(8)?;
+        let end = address.checked_add(self.pointer_bytes)?;
         let before = self.relocated.partition_point(|one| one.address < end);
         match self.relocated[..before].last() {
             Some(one) if one.address == address => Some(Some(one)),
-            Some(one) if one.address.saturating_add(8) > address => None,
+            Some(one) if one.address.saturating_add(self.pointer_bytes) > address => None,
             _ => Some(None),
         }
     }
@@ -110,29 +125,30 @@ impl Pointers {
     /// Whether a relocation changes any of these bytes.
     pub fn relocated(&self, bytes: Range<u64>) -> bool {
         let before = self.relocated.partition_point(|one| one.address < bytes.end);
-        self.relocated[..before].last().is_some_and(|one| one.address.saturating_add(8) > bytes.start)
+        self.relocated[..before].last().is_some_and(|one| one.address.saturating_add(self.pointer_bytes) > bytes.start)
     }
 
     /// Where the first relocation after an address begins; `None` if one changes the byte at the address.
     pub fn unchanged_until(&self, address: u64) -> Option<u64> {
         let after = self.relocated.partition_point(|one| one.address <= address);
-        let here = self.relocated[..after].last().is_some_and(|one| one.address.saturating_add(8) > address);
+        let here =
+            self.relocated[..after].last().is_some_and(|one| one.address.saturating_add(self.pointer_bytes) > address);
         let next = self.relocated.get(after).map_or(u64::MAX, |one| one.address);
         (!(here || self.incomplete && self.in_code)).then_some(next)
     }
 }
 
 impl<'a> Linking<'a> {
-    fn read(file: &'a [u8], layout: &'a Layout) -> Self {
+    fn read<E: FileHeader<Endian = LE>>(file: &'a [u8], layout: &'a Layout) -> Self {
         let bytes = layout.dynamic.clone().and_then(|range| file.get(range)).unwrap_or_default();
         let mut tags = HashMap::new();
-        for entry in entries::<Dyn64<LE>>(bytes) {
-            let tag = entry.d_tag.get(LE);
+        for entry in entries::<E::Dyn>(bytes) {
+            let tag = entry.d_tag(LE);
             if tag == elf::DT_NULL {
                 break;
             }
             // Of several entries with a tag, the dynamic linker uses the last.
-            tags.insert(tag.0, entry.d_val.get(LE));
+            tags.insert(tag.0, entry.d_val(LE).into());
         }
         let mut linking = Self { file, layout, tags, binds_own: false, binds_now: false };
         // A program comes first in the search for symbols, so that its own definitions win. A position-independent
@@ -170,9 +186,9 @@ impl<'a> Linking<'a> {
     }
 
     /// The addresses of packed relative relocations.
-    fn packed(&self) -> impl Iterator<Item = u64> + use<'a> {
+    fn packed<E: FileHeader<Endian = LE>>(&self) -> impl Iterator<Item = u64> + use<'a, E> {
         let table = self.bytes(elf::DT_RELR, elf::DT_RELRSZ).unwrap_or_default();
-        RelrIterator::<elf::FileHeader64<LE>>::new(LE, entries::<Relr64<LE>>(table))
+        RelrIterator::<E>::new(LE, entries::<E::Relr>(table)).map(Into::into)
     }
 
     /// Whether there are relocation tables in a form that is not read, or outside the file.
@@ -193,51 +209,57 @@ impl<'a> Linking<'a> {
     }
 
     /// The pointer that a relocation fills in; `None` if it changes nothing.
-    fn relocated(&self, entry: &Rela64<LE>, symbols: &Symbols) -> Option<Relocated> {
-        let kind = entry.r_type(LE, false);
-        let (address, addend) = (entry.r_offset.get(LE), entry.r_addend.get(LE));
+    fn relocated<E: FileHeader<Endian = LE>>(&self, entry: &E::Rela, symbols: &Symbols) -> Option<Relocated> {
+        let kind = self.layout.arch.0.relocation(entry.r_type(LE, false));
+        let (address, addend): (u64, i64) = (entry.r_offset(LE).into(), entry.r_addend(LE).into());
+        let symbol = |addend| self.symbol::<E>(kind, entry.r_sym(LE, false), addend);
         let mut constant = self.layout.constant(address);
         let pointer = match kind {
-            elf::R_X86_64_NONE => return None,
-            elf::R_X86_64_JUMP_SLOT => {
+            Relocation::Nothing => return None,
+            Relocation::JumpSlot => {
                 constant = true;
-                match self.symbol(kind, entry.r_sym(LE, false), 0) {
+                match symbol(0) {
                     // The first call through the slot goes through the dynamic linker, which a bound of the function
                     // itself would not contain.
                     Some((name, Pointer::Address(_))) if !self.binds_now => Some(Pointer::External(name)),
                     symbol => symbol.map(|(_, pointer)| pointer),
                 }
             }
-            elf::R_X86_64_GLOB_DAT => {
+            Relocation::GlobalData => {
                 constant = true;
-                self.symbol(kind, entry.r_sym(LE, false), 0).map(|(_, pointer)| pointer)
+                symbol(0).map(|(_, pointer)| pointer)
             }
             // The resolver chooses the function when the program starts.
-            elf::R_X86_64_IRELATIVE => {
+            Relocation::Chosen => {
                 constant = true;
                 symbols.chosen_at(self.file, addend.cast_unsigned()).map(Pointer::External)
             }
-            elf::R_X86_64_RELATIVE => Some(Pointer::Address(addend.cast_unsigned())),
-            elf::R_X86_64_64 => self.symbol(kind, entry.r_sym(LE, false), addend).map(|(_, pointer)| pointer),
-            _ => None,
+            Relocation::Relative => Some(Pointer::Address(addend.cast_unsigned())),
+            Relocation::Absolute => symbol(addend).map(|(_, pointer)| pointer),
+            Relocation::Unknown => None,
         };
         Some(Relocated { address, pointer, constant })
     }
 
     /// The name of a symbol, and the content of a pointer to `addend` bytes after it.
-    fn symbol(&self, kind: elf::RelocationType, index: u32, addend: i64) -> Option<(String, Pointer)> {
+    fn symbol<E: FileHeader<Endian = LE>>(
+        &self,
+        kind: Relocation,
+        index: u32,
+        addend: i64,
+    ) -> Option<(String, Pointer)> {
         let table = *self.tags.get(&elf::DT_SYMTAB.0)?;
         let (bytes, _) =
-            self.layout.at(self.file, table.checked_add(u64::from(index) * size_of::<Sym64<LE>>() as u64)?)?;
-        let symbol = bytes.read_at::<Sym64<LE>>(0).ok()?;
+            self.layout.at(self.file, table.checked_add(u64::from(index) * size_of::<E::Sym>() as u64)?)?;
+        let symbol = bytes.read_at::<E::Sym>(0).ok()?;
         let names = self.bytes(elf::DT_STRTAB, elf::DT_STRSZ)?;
-        let name = names.get(symbol.st_name.get(LE) as usize..)?.split(|byte| *byte == 0).next()?;
+        let name = names.get(symbol.st_name(LE) as usize..)?.split(|byte| *byte == 0).next()?;
         let name = String::from_utf8_lossy(name).into_owned();
-        let section = symbol.st_shndx.get(LE);
+        let section = symbol.st_shndx(LE);
         // The address of a protected function may be that of a stub in the program.
         let sees_own = match symbol.st_visibility() {
             elf::STV_DEFAULT => false,
-            elf::STV_PROTECTED => kind == elf::R_X86_64_JUMP_SLOT,
+            elf::STV_PROTECTED => kind == Relocation::JumpSlot,
             _ => true,
         };
         let own = symbol.st_bind() == elf::STB_LOCAL || sees_own || self.binds_own;
@@ -247,11 +269,12 @@ impl<'a> Linking<'a> {
         if section.is_special() && section != elf::SHN_XINDEX || symbol.st_type() == elf::STT_TLS {
             return None;
         }
-        Some((name, Pointer::Address(symbol.st_value.get(LE).wrapping_add_signed(addend))))
+        Some((name, Pointer::Address(symbol.st_value(LE).into().wrapping_add_signed(addend))))
     }
 }
 
-/// The 8 bytes that the file loads at an address.
+/// The pointer that the file loads at an address.
 fn word(file: &[u8], layout: &Layout, address: u64) -> Option<u64> {
-    layout.at(file, address)?.0.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    let bytes = layout.at(file, address)?.0.get(..layout.arch.0.pointer_bytes() as usize)?;
+    Some(bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
 }

@@ -4,8 +4,8 @@ use super::super::Symbol;
 use super::layout::{Layout, Section, entries};
 use addr2line::demangle_auto;
 use object::LittleEndian as LE;
-use object::elf::{self, FileHeader64, Sym64};
-use object::read::elf::{FileHeader as _, Sym as _};
+use object::elf::{self, FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, Sym as _};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -18,6 +18,10 @@ pub(super) struct Symbols {
     named: Vec<Named>,
     /// The best name of each function, by address.
     functions: Vec<Function>,
+    /// Where code begins and ends among data, by address: whether code follows. Empty if nothing is marked.
+    marks: Vec<(u64, bool)>,
+    /// Whether code must be marked.
+    needs_marks: bool,
     /// Hashes of linkage and demangled names with their indexes in `named`, sorted. Made at first use.
     by_name: OnceLock<Vec<(u64, u32)>>,
 }
@@ -52,7 +56,13 @@ impl Symbols {
     pub fn read(file: &[u8], layout: &Layout) -> Self {
         let table = |kind| layout.sections.iter().find(|section| section.kind == kind);
         let table = table(elf::SHT_SYMTAB).or_else(|| table(elf::SHT_DYNSYM));
-        let mut named = table.map_or_else(Vec::new, |table| read_table(file, layout, table));
+        let read = match layout.arch.0.pointer_bytes() {
+            4 => read_table::<FileHeader32<LE>>,
+            _ => read_table::<FileHeader64<LE>>,
+        };
+        let (mut named, mut marks) = table.map_or_else(Default::default, |table| read(file, layout, table));
+        // Of marks at one address, the last counts.
+        marks.sort_by_key(|(address, _)| *address);
         // Identical functions may be folded into one, so that an address has several names. The choice among them is
         // arbitrary, but must not depend on the order of the table.
         named.sort_by(|a, b| {
@@ -68,7 +78,15 @@ impl Symbols {
             let reach = last.map_or(0, |last| last.reach).max(symbol.address.saturating_add(symbol.size));
             functions.push(Function { named: index, reach });
         }
-        Self { named, functions, by_name: OnceLock::new() }
+        Self { named, functions, marks, needs_marks: layout.arch.0.is_mixed(), by_name: OnceLock::new() }
+    }
+
+    /// Where the code that contains an address ends; `None` if there is data.
+    pub fn code_until(&self, address: u64) -> Option<u64> {
+        let after = self.marks.partition_point(|(mark, _)| *mark <= address);
+        let is_code = after.checked_sub(1).map_or(!self.needs_marks, |last| self.marks[last].1);
+        let end = self.marks[after..].iter().find(|(_, is_code)| !is_code).map_or(u64::MAX, |(end, _)| *end);
+        is_code.then_some(end)
     }
 
     /// The function that covers an address, or the nearest one before it in its section if that has no size.
@@ -166,26 +184,41 @@ pub(super) fn versions(file: &[u8], function: &Symbol) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// The symbols of a table that name code.
-fn read_table(file: &[u8], layout: &Layout, table: &Section) -> Vec<Named> {
-    let Some(names) = layout.sections.get(table.link).map(|section| section.bytes.clone()) else { return Vec::new() };
-    let mut named = Vec::new();
-    for symbol in entries::<Sym64<LE>>(&file[table.bytes.clone()]) {
-        let (kind, section) = (symbol.st_type(), symbol.st_shndx.get(LE));
+/// The symbols of a table that name code, and the marks of code and data.
+fn read_table<E: FileHeader<Endian = LE>>(
+    file: &[u8],
+    layout: &Layout,
+    table: &Section,
+) -> (Vec<Named>, Vec<(u64, bool)>) {
+    let (mut named, mut marks) = (Vec::new(), Vec::new());
+    let Some(names) = layout.sections.get(table.link).map(|section| section.bytes.clone()) else {
+        return (named, marks);
+    };
+    let mark = layout.arch.0.code_mark();
+    for symbol in entries::<E::Sym>(&file[table.bytes.clone()]) {
+        let (kind, section) = (symbol.st_type(), symbol.st_shndx(LE));
         let code = matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
         let defined = section != elf::SHN_UNDEF && (!section.is_special() || section == elf::SHN_XINDEX);
-        let address = symbol.st_value.get(LE);
-        if !code || !defined || layout.code(address).is_none() {
+        let value: u64 = symbol.st_value(LE).into();
+        let address = if kind == elf::STT_NOTYPE { Some(value) } else { layout.arch.0.code_at(value) };
+        let Some(address) = address.filter(|address| code && defined && layout.code(*address).is_some()) else {
             continue;
-        }
-        let start = names.start.saturating_add(symbol.st_name.get(LE) as usize);
+        };
+        let start = names.start.saturating_add(symbol.st_name(LE) as usize);
         let Some(bytes) = file.get(start..names.end) else { continue };
         // The linker appends the version of a symbol to its name: `name@VERSION`.
         let length = bytes.iter().position(|byte| matches!(byte, 0 | b'@')).unwrap_or(bytes.len());
         if length == 0 {
             continue;
         }
-        let (size, local) = (symbol.st_size.get(LE), symbol.st_bind() == elf::STB_LOCAL);
+        let local = symbol.st_bind() == elf::STB_LOCAL;
+        if let (Some(mark), [b'$', kind, ..]) = (mark, &bytes[..length])
+            && local
+        {
+            marks.push((address, *kind == mark));
+            continue;
+        }
+        let size = symbol.st_size(LE).into();
         named.push(Named {
             address,
             size,
@@ -195,7 +228,7 @@ fn read_table(file: &[u8], layout: &Layout, table: &Section) -> Vec<Named> {
             indirect: kind == elf::STT_GNU_IFUNC,
         });
     }
-    named
+    (named, marks)
 }
 
 /// The demangled name. A name that is not mangled stays as it is: `f` is also how C++ mangles `float`.

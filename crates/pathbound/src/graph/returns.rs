@@ -1,0 +1,103 @@
+//! Which returns may not go back to the caller.
+
+use super::{Flow, Graph, Obstacle};
+use crate::arch::{Frame, hull};
+use crate::image::Image;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// A call, as its caller sees it.
+struct Call {
+    callee: u64,
+    /// The callee's stack pointer at entry, relative to that of the caller.
+    stack: i64,
+    /// Where the caller's return address is.
+    return_address: Range<i64>,
+}
+
+/// Two sets. First, the unmatched instructions: returns and tail calls at which the stack pointer or the return address
+/// is not known to be as it was at the function's entry, and instructions that overwrite a return address, directly or
+/// through a callee. Second, the instructions after which this may happen unseen. A computed jump with the return
+/// address in place is not among the latter, since its target follows the calling convention. Nor is a flow that
+/// restores the stack pointer.
+pub(crate) fn unmatched_returns<F: Frame>(graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let (mut unmatched, mut unseen) = (BTreeSet::new(), BTreeSet::new());
+    let mut scratch = F::Scratch::default();
+    // The memory of their callers that functions write.
+    let mut above: BTreeMap<u64, Range<i64>> = BTreeMap::new();
+    let mut calls: BTreeMap<(u64, u64), Call> = BTreeMap::new();
+    for function in graph.functions() {
+        let mut frames: BTreeMap<u64, F> = BTreeMap::from([(function, F::at_entry())]);
+        let mut waiting = BTreeSet::from([function]);
+        while let Some(address) = waiting.pop_first() {
+            let Some(node) = graph.node(address) else { continue };
+            let mut frame = frames[&address];
+            let hides = match node.flow {
+                Flow::Unknown(Obstacle::IndirectJump) => !frame.keeps_return_address(),
+                Flow::Unknown(Obstacle::Elsewhere) => !F::restores_stack(image, address),
+                Flow::Unknown(_) => true,
+                _ => match graph.elsewhere.get(&address) {
+                    Some(Obstacle::Disputed) => true,
+                    Some(Obstacle::IndirectJump) => !frame.keeps_return_address(),
+                    _ => false,
+                },
+            };
+            if hides {
+                unseen.insert(address);
+            }
+            if matches!(node.flow, Flow::Return | Flow::Tail(_)) && !frame.is_level(image, address) {
+                unmatched.insert(address);
+            }
+            let return_address = frame.return_address();
+            if let (Some(callee), Some(stack)) = (node.callee(), frame.stack_pointer()) {
+                let pushed = if matches!(node.flow, Flow::Call(_)) { F::PUSHED_BYTES } else { 0 };
+                let (stack, return_address) = (stack.saturating_sub(pushed), return_address.clone());
+                calls.insert((function, address), Call { callee, stack, return_address });
+            }
+            if let Some(written) = frame.execute(image, address, &mut scratch) {
+                if overlap(&written, &return_address) {
+                    unmatched.insert(address);
+                }
+                widen::<F>(&mut above, function, written);
+            }
+            for successor in graph.successors(address) {
+                let joined = frames.get(&successor).map_or(frame, |known| known.join(frame));
+                if frames.insert(successor, joined) != Some(joined) {
+                    waiting.insert(successor);
+                }
+            }
+        }
+    }
+    // There, callees may overwrite return addresses of their callers. Without recursion, which has no bound, as many
+    // rounds as there are functions find everything.
+    for _ in 0..graph.functions.len() {
+        let mut wider = false;
+        for ((function, address), call) in &calls {
+            let Some(written) = above.get(&call.callee) else { continue };
+            let written = written.start.saturating_add(call.stack)..written.end.saturating_add(call.stack);
+            if overlap(&written, &call.return_address) {
+                unmatched.insert(*address);
+            }
+            wider |= widen::<F>(&mut above, *function, written);
+        }
+        if !wider {
+            break;
+        }
+    }
+    (unmatched, unseen)
+}
+
+fn overlap(one: &Range<i64>, other: &Range<i64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// Adds to the memory of its callers that a function writes; returns whether that is new.
+fn widen<F: Frame>(above: &mut BTreeMap<u64, Range<i64>>, function: u64, written: Range<i64>) -> bool {
+    let written = written.start.max(F::CALLER)..written.end;
+    let known = above.get(&function).cloned();
+    let wider = hull(known.clone(), (written.start < written.end).then_some(written));
+    if wider != known {
+        above.extend(wider.clone().map(|wider| (function, wider)));
+    }
+    wider != known
+}
