@@ -5,22 +5,21 @@
 #![no_std]
 
 mod local;
+#[cfg(all(target_arch = "arm", target_has_atomic = "ptr"))]
 mod masked;
+#[cfg(target_has_atomic = "ptr")]
 mod shared_objects;
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
-use rtalloc::adapt::{Failing, Guarded, Quota, SingleUser, Traced};
+use rtalloc::adapt::{Failing, Guarded, Quota, Traced};
 use rtalloc::compact_fit::DefaultLadder;
-use rtalloc::concurrent::atomics::Native;
-use rtalloc::concurrent::bitmap_buddy::Whole;
-use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
 use rtalloc::contract::Handle;
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::word::Offset32;
-use rtalloc::{Arenas, Bitframe, BitmapBuddy, CompactFit, CompactFitNonMoving, HandleAllocator, RegionAllocator, Tlsf};
+use rtalloc::{Bitframe, CompactFit, CompactFitNonMoving, HandleAllocator, RegionAllocator, Tlsf};
 
 unsafe extern "C" {
     fn a_panic_edge_was_linked() -> !;
@@ -114,14 +113,8 @@ pub fn set_hook(hook: rtalloc::hook::Hook) {
 }
 
 rtalloc::region_allocators!(faces, Offset32, NoStats);
-type Tree<L, O> = SingleUser<'static, TreeBuddy<'static, 64, L, O>>;
-face!(tree_buddy: Tree<OutOfBand, Faithful>);
-face!(tree_in_band: Tree<InBand, Faithful>);
-face!(tree_everything: Tree<OutOfBand, Everything>);
-face!(tree_in_band_everything: Tree<InBand, Everything>);
-face!(bits: SingleUser<'static, BitmapBuddy<'static>>);
-face!(whole_bits: SingleUser<'static, BitmapBuddy<'static, 16, Native, Whole>>);
-face!(arenas: SingleUser<'static, Arenas<'static>>);
+#[cfg(target_has_atomic = "ptr")]
+mod concurrent;
 type FailingTlsf = Failing<'static, Tlsf<'static>>;
 face!(failing: FailingTlsf);
 /// Fails every third request; returns how many failed before.

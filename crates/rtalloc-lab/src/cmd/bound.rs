@@ -13,6 +13,7 @@ use crate::present::verdict::wrapped;
 use crate::replay::isolate::Progress;
 use crate::result::bounds::{Answer, Baseline, Study};
 use crate::result::document::{self, Schema};
+use crate::result::targets::Targets;
 use crate::shipped;
 use crate::study::{self, Load, Loads};
 use crate::trace::{Event, Writer};
@@ -54,7 +55,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// that no fact bounds, recursion, indirect jumps, repeated string instructions, calls of code
 /// outside this program.
 ///
-/// With --binary and --symbol it bounds any function of an x86-64 ELF program or library.
+/// With --binary and --symbol it bounds any function of a linked ELF file: a program, a library or
+/// firmware for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64.
 ///
 /// A bound counts instructions, not time; METHODOLOGY.md describes how to get from one to the
 /// other. The whole table takes a minute or two, that of one allocator some ten seconds.
@@ -108,7 +110,8 @@ pub struct Arguments {
     #[arg(long)]
     strict: bool,
 
-    /// Bounds functions of this ELF program or shared library instead of allocators.
+    /// Bounds functions of this linked ELF file (program, shared library or firmware) instead of allocators. The file
+    /// needs its symbol table.
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
 
@@ -121,6 +124,14 @@ pub struct Arguments {
     /// covers the calls that report no misuse.
     #[arg(long, value_name = "NAME", requires = "binary")]
     never_returns: Vec<String>,
+
+    /// Prints the committed bounds of the allocators' code for another processor: Armv6-M, Armv7E-M, RV32IMC,
+    /// RV32IMC+Zb, A64, or a Rust target, such as thumbv7em-none-eabihf. Operations without loops only.
+    #[arg(long, value_name = "NAME", conflicts_with_all = [
+        "operation", "explain", "proves_only", "loops", "conflict", "certificate", "check", "binary", "against", "save",
+        "json",
+    ])]
+    target: Option<String>,
 
     /// Fails when a bound of an allocator is above the one in FILE, or missing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["binary", "save"])]
@@ -145,6 +156,8 @@ Examples:
   rtalloc bound --check tlsf.json                      verification, with all that is assumed
   rtalloc bound --binary ./filter --symbol step --loop filter.c:40=16
                                                        a function of your own program
+  rtalloc bound --binary firmware.elf --symbol step    the same on a Cortex-M or RISC-V core
+  rtalloc bound tlsf half-fit --target Armv7E-M        committed bounds for another processor
 
 The exit status is 0 on success, even if an allocator has no bound; 1 when an argument is invalid, a function
 of --binary has no bound, a certificate was rejected, or a bound grew (--against) or was exceeded; 2 when the
@@ -165,7 +178,43 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(binary) = &arguments.binary {
         return functions(binary, arguments, &facts);
     }
+    if let Some(name) = &arguments.target {
+        let subjects = rtalloc_subjects::select(&arguments.allocators)?;
+        return print(&on_target(name, &subjects)?).context("standard output").map(|()| ExitCode::SUCCESS);
+    }
     allocators(arguments, &facts)
+}
+
+/// The committed bounds of code for another processor.
+fn on_target(name: &str, subjects: &[&'static Subject]) -> anyhow::Result<String> {
+    const OPERATIONS: [&str; 3] = ["allocate", "allocate aligned", "deallocate"];
+    let targets = Targets::committed();
+    let Some((name, target)) = targets.find(name) else {
+        let known: Vec<&str> = targets.targets.keys().map(String::as_str).collect();
+        anyhow::bail!("there are no committed bounds for {name:?}, only for {}", known.join(", "));
+    };
+    let cell = |bounds: &BTreeMap<String, u64>, what| bounds.get(what).map_or_else(|| "-".into(), u64::to_string);
+    let row = |subject: &&&Subject| {
+        let bounds = target.bounds.get(subject.name)?;
+        Some([vec![subject.name.to_string()], OPERATIONS.map(|what| cell(bounds, what)).to_vec()].concat())
+    };
+    let rows: Vec<Vec<String>> = subjects.iter().filter_map(|subject| row(&subject)).collect();
+    anyhow::ensure!(
+        !rows.is_empty(),
+        "there are no committed bounds for these allocators on {name}: ci/targets.sh does not cover them, or their \
+         operations have loops"
+    );
+    let look = Look::of_stdout();
+    let headings = [&["allocator"][..], &OPERATIONS].concat();
+    let features = if target.features.is_empty() { String::new() } else { format!(", {}", target.features) };
+    let note = format!(
+        "Most instructions of a call that reports no misuse, by static bounds of the code that {} makes for {} \
+         ({}{features}), with 32-bit tags and without statistics. -: no bound without facts about loops. This table is \
+         committed; your firmware is other code: bound it with --binary FILE --symbol NAME.",
+        targets.rustc, name, target.rust_target
+    );
+    let table = present::table::table(&headings, 1, rows.into_iter(), look);
+    Ok(format!("{table}{}\n", wrapped(&note, look.columns.min(120), 0)))
 }
 
 /// Bounds allocators of this program.

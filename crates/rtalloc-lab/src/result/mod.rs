@@ -9,6 +9,7 @@ pub mod document;
 pub mod heap_size;
 pub mod interleave;
 pub mod schema;
+pub mod targets;
 pub mod threads;
 pub mod tune;
 pub mod version;

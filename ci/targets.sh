@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Bounds of the allocators' code for other processors: none is above bounds/targets.json. Operations with loops are left
+# out. With --update, rewrites that file and docs/TARGETS.md.
+# Needs: rustup (adds the targets), python3. Takes: a minute or two after the release build of ci/bounds.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+linker=$(echo "$(rustc --print sysroot)"/lib/rustlib/*/bin/rust-lld)
+if [ ! -x "$linker" ]; then
+    echo "no rust-lld with this compiler: install the compiler with rustup, then run this again" >&2
+    exit 1
+fi
+out=${CARGO_TARGET_DIR:-$(pwd)/target}
+cargo build --quiet --release
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Name, Rust target, features.
+while read -r name target features; do
+    ci/target.sh "$target"
+    RUSTFLAGS="-C debuginfo=line-tables-only${features:+ -C target-feature=$features}" cargo build --quiet --release \
+        --manifest-path ci/no_std/Cargo.toml --target "$target" --target-dir "$out/targets/$name"
+    cp "$out/targets/$name/$target/release/libno_std_proof.a" "$work/$name.a"
+    echo "$name $target $features" >>"$work/list"
+done <<'TARGETS'
+Armv6-M thumbv6m-none-eabi
+Armv7E-M thumbv7em-none-eabihf
+RV32IMC riscv32imc-unknown-none-elf
+RV32IMC+Zb riscv32imc-unknown-none-elf +zba,+zbb,+zbs
+A64 aarch64-unknown-none
+TARGETS
+measured="Measured $(date -u +%F) at $(git describe --always --dirty --exclude '*') by \`ci/targets.sh --update\`."
+python3 ci/targets.py "$linker" "$out/release/rtalloc" "$work" "$(rustc --version)" "$measured" "${1:-}"
