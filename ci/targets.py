@@ -71,19 +71,22 @@ def observed(name, target, found):
     subprocess.run([*emulator, "-singlestep", "-d", "exec,nochain", "-D", log, program], check=True)
     listed = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
     symbols = {line.split()[2]: int(line.split()[0], 16) & ~1 for line in listed.splitlines()}
-    entries = {symbols[f"{code}_{operation}"]: (command, operation)
-               for code, command in both.items() for operation in ("allocate", "deallocate")}
-    most, operation, before, executed, back = {}, None, 0, 0, 0
+    # The compiler merges identical functions of several allocators.
+    entries = {}
+    for code, command in both.items():
+        for operation in ("allocate", "deallocate"):
+            entries.setdefault(symbols[f"{code}_{operation}"], []).append((command, operation))
+    most, performed, before, executed, back = {}, None, 0, 0, 0
     with open(log) as lines:
         for line in lines:
             # Trace 0: 0x7f6e794000c0 [00000000/0001134c/00107600/00000201] start
             place = int(line.split("/", 2)[1], 16)
             # The instruction after the call, of two or four bytes.
-            if operation and back < place <= back + 4:
-                most[operation] = max(most.get(operation, 0), executed)
-                operation = None
-            if not operation and place in entries:
-                operation, executed, back = entries[place], 0, before
+            if performed and back < place <= back + 4:
+                most.update({operation: max(most.get(operation, 0), executed) for operation in performed})
+                performed = None
+            if not performed and place in entries:
+                performed, executed, back = entries[place], 0, before
             executed += 1
             before = place
     for (command, what), count in most.items():
