@@ -102,7 +102,7 @@ pub(crate) trait InstructionSet: Sync {
         None
     }
 
-    /// The letter after the dollar sign of symbols that mark where code begins (`$x`), if data among code is marked.
+    /// The character after the dollar sign of symbols that mark where code begins (`$x`), if data among code is marked.
     fn code_mark(&self) -> Option<u8> {
         None
     }
@@ -132,9 +132,6 @@ pub(crate) trait InstructionSet: Sync {
         None
     }
 }
-
-/// The most instructions between two that together take an address.
-const APART: u64 = 32;
 
 /// What a relocation of the dynamic linker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 //! marks instructions that the two read differently.
 
 use crate::address::Address;
+use crate::arch::{self, Transfer};
 use crate::image::{Image, Pointer};
 
 /// Where execution goes from an instruction.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Flow {
     Next,
     /// To the next instruction, after an unknown number of others (`rep`, the kernel).
@@ -18,8 +19,29 @@ pub(crate) enum Flow {
     Elsewhere,
 }
 
+impl Flow {
+    /// What a transfer is in an image.
+    pub(crate) fn of(image: &dyn Image, transfer: Transfer) -> Self {
+        let target = |target| match target {
+            arch::Target::Address(address) => Target::Address(Address(address)),
+            arch::Target::Pointer(pointer) => Target::held(image, pointer),
+            arch::Target::Computed => Target::Computed,
+        };
+        match transfer {
+            Transfer::Next => Self::Next,
+            Transfer::Repeat | Transfer::Kernel => Self::Uncounted,
+            Transfer::Jump(to) => Self::Jump(target(to)),
+            Transfer::Branch(to) => Self::Branch(Address(to)),
+            Transfer::Call(to) => Self::Call(target(to)),
+            Transfer::Return => Self::Return,
+            Transfer::Trap => Self::Trap,
+            Transfer::Elsewhere => Self::Elsewhere,
+        }
+    }
+}
+
 /// The target of a jump or call.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Target {
     Address(Address),
     External(String),

@@ -4,17 +4,17 @@
 //! [second decoder](second) does, and an instruction that one of the two does not know is disputed.
 
 mod decode;
-mod frame;
 mod second;
 
-use super::linked::Registers;
-use super::{APART, Decoded, InstructionSet, Relocation, Target, Transfer};
+use super::linked::{Linked, Registers, taken};
+use super::{Decoded, InstructionSet, Relocation};
 use crate::graph::{Graph, unmatched_returns};
 use crate::image::Image;
 use crate::second_decoder::Second;
-use decode::{Effect, Flow, Instruction};
+use decode::{Instruction, LR, SP};
 use object::elf;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// The instruction set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,18 +34,7 @@ impl InstructionSet for A64 {
     }
 
     fn decode(&self, image: &dyn Image, address: u64) -> Option<Decoded> {
-        let transfer = match instruction(image, address)?.flow {
-            Flow::Next => Transfer::Next,
-            Flow::Jump(target) => Transfer::Jump(Target::Address(target)),
-            Flow::Branch(target) => Transfer::Branch(target),
-            Flow::Call(target) => Transfer::Call(Target::Address(target)),
-            Flow::ComputedJump => Transfer::Jump(Target::Computed),
-            Flow::ComputedCall => Transfer::Call(Target::Computed),
-            Flow::Return => Transfer::Return,
-            Flow::Kernel => Transfer::Kernel,
-            Flow::Trap => Transfer::Trap,
-            Flow::Elsewhere => Transfer::Elsewhere,
-        };
+        let (transfer, _) = instruction(image, address)?;
         Some(Decoded { length: 4, transfer, after: None })
     }
 
@@ -57,25 +46,9 @@ impl InstructionSet for A64 {
         Ok(Box::new(second::Decoder))
     }
 
-    /// What `adr` computes, or `adrp` and a later addition.
     fn taken(&self, image: &dyn Image, address: u64) -> Option<u64> {
-        match instruction(image, address)?.effect {
-            Effect::Here { value, .. } => Some(value.cast_unsigned()),
-            Effect::Page { rd, value } => {
-                for at in (1..=APART).map(|distance| address + 4 * distance) {
-                    let next = instruction(image, at)?;
-                    match next.effect {
-                        Effect::AddImmediate { rn, value: more, .. } if rn == rd => {
-                            return Some(value.wrapping_add(more).cast_unsigned());
-                        }
-                        effect if effect.writes() >> rd & 1 == 1 || next.flow != Flow::Next => return None,
-                        _ => {}
-                    }
-                }
-                None
-            }
-            _ => None,
-        }
+        let read = |at| instruction(image, at).map(|(transfer, effect)| (4, transfer, effect));
+        taken(read, image, address).map(i64::cast_unsigned)
     }
 
     fn unmatched_returns(&self, graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>) {
@@ -96,6 +69,21 @@ impl InstructionSet for A64 {
 
     fn code_mark(&self) -> Option<u8> {
         Some(b'x')
+    }
+}
+
+/// By the procedure call standard (AAPCS64), a callee preserves `x19` to `x29` and `sp`; `x18` may be reserved for the
+/// platform.
+impl Linked for A64 {
+    const LINK: u8 = LR;
+    const STACK: u8 = SP;
+    const WORD: i64 = 8;
+    /// `x0` to `x18`, `x30`.
+    const VOLATILE: u64 = 0x4007_ffff;
+
+    fn execute(registers: &mut Registers<Self>, image: &dyn Image, address: u64) -> Option<Range<i64>> {
+        let (_, effect) = instruction(image, address)?;
+        registers.perform(effect, image)
     }
 }
 

@@ -4,17 +4,17 @@
 //! every encoding; the [second decoder](second) does, and an instruction that one of the two does not know is disputed.
 
 mod decode;
-mod frame;
 mod second;
 
-use super::linked::Registers;
-use super::{APART, Decoded, InstructionSet, Relocation, Target, Transfer};
+use super::linked::{Effect, Linked, Registers, ZERO, taken};
+use super::{Decoded, InstructionSet, Relocation, Target, Transfer};
 use crate::graph::{Graph, unmatched_returns};
 use crate::image::Image;
 use crate::second_decoder::Second;
-use decode::{Instruction, Operation, RA, ZERO};
+use decode::{Instruction, RA, SP};
 use object::elf;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// RV32.
 pub(super) const RV32: RiscV<false> = RiscV;
@@ -39,9 +39,14 @@ impl<const WIDE: bool> InstructionSet for RiscV<WIDE> {
     }
 
     fn decode(&self, image: &dyn Image, address: u64) -> Option<Decoded> {
-        let instruction = instruction::<WIDE>(image, address)?;
-        let (transfer, after) = transfer::<WIDE>(image, address, instruction.operation);
-        Some(Decoded { length: instruction.length, transfer, after })
+        let Instruction { length, transfer, target, .. } = instruction::<WIDE>(image, address)?;
+        let far = target.and_then(|(register, offset)| far::<WIDE>(image, address, register, offset));
+        let Some((first, target)) = far else { return Some(Decoded { length, transfer, after: None }) };
+        let transfer = match transfer {
+            Transfer::Call(_) => Transfer::Call(Target::Address(target)),
+            _ => Transfer::Jump(Target::Address(target)),
+        };
+        Some(Decoded { length, transfer, after: Some(first) })
     }
 
     fn text(&self, image: &dyn Image, address: u64) -> Option<String> {
@@ -52,26 +57,9 @@ impl<const WIDE: bool> InstructionSet for RiscV<WIDE> {
         Ok(Box::new(second::Decoder { wide: WIDE }))
     }
 
-    /// The sum of what an instruction loads into a register and what a later one adds to it.
     fn taken(&self, image: &dyn Image, address: u64) -> Option<u64> {
-        let first = instruction::<WIDE>(image, address)?;
-        let (register, value) = match first.operation {
-            Operation::Constant { rd, value } if image.fixed() => (rd, value),
-            Operation::FromHere { rd, value } => (rd, value),
-            _ => return None,
-        };
-        let mut at = address + u64::from(first.length);
-        for _ in 0..APART {
-            let next = instruction::<WIDE>(image, at)?;
-            match next.operation {
-                Operation::AddImmediate { rs1, immediate, .. } if rs1 == register => {
-                    return Some(wrapped::<WIDE>(value.wrapping_add(immediate)));
-                }
-                operation if operation.writes() == Some(register) || operation.transfers() => return None,
-                _ => at += u64::from(next.length),
-            }
-        }
-        None
+        let read = |at| instruction::<WIDE>(image, at).map(|read| (read.length, read.transfer, read.effect));
+        taken(read, image, address).map(wrapped::<WIDE>)
     }
 
     fn unmatched_returns(&self, graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>) {
@@ -106,40 +94,32 @@ fn wrapped<const WIDE: bool>(address: i64) -> u64 {
     if WIDE { address.cast_unsigned() } else { address.cast_unsigned() & 0xffff_ffff }
 }
 
-/// Where execution goes, and the instruction on which that depends.
-fn transfer<const WIDE: bool>(image: &dyn Image, address: u64, operation: Operation) -> (Transfer, Option<u64>) {
-    let transfer = match operation {
-        Operation::Jal { rd: ZERO, target } => Transfer::Jump(Target::Address(target)),
-        Operation::Jal { rd: RA, target } => Transfer::Call(Target::Address(target)),
-        Operation::Jalr { rd: ZERO, rs1: RA, offset: 0 } => Transfer::Return,
-        Operation::Jalr { rd: ZERO, rs1: RA, .. } => Transfer::Elsewhere,
-        Operation::Jalr { rd: rd @ (ZERO | RA), rs1, offset } => {
-            // `auipc` just before it sets the register: a jump or call to a fixed address.
-            let first = address.wrapping_sub(4);
-            let base = match instruction::<WIDE>(image, first) {
-                Some(Instruction { length: 4, operation: Operation::FromHere { rd, value } })
-                    if rd == rs1 && rd != ZERO =>
-                {
-                    value
-                }
-                _ => return (jump(rd, Target::Computed), None),
-            };
+/// The target of a jump to a register plus an offset, and the instruction just before it that sets the register:
+/// `auipc`.
+fn far<const WIDE: bool>(image: &dyn Image, address: u64, register: u8, offset: i64) -> Option<(u64, u64)> {
+    let first = address.wrapping_sub(4);
+    match instruction::<WIDE>(image, first)? {
+        Instruction { length: 4, effect: Effect::Upper { rd, value, fixed: false }, .. }
+            if rd == register && rd != ZERO =>
+        {
             // The lowest bit of the sum is ignored.
-            let target = wrapped::<WIDE>(base.wrapping_add(offset)) & !1;
-            return (jump(rd, Target::Address(target)), Some(first));
+            Some((first, wrapped::<WIDE>(value.wrapping_add(offset)) & !1))
         }
-        // Other registers than `ra` hold the return address of millicode, such as `__riscv_save_0`.
-        Operation::Jal { .. } | Operation::Jalr { .. } | Operation::Elsewhere => Transfer::Elsewhere,
-        Operation::Branch { target } => Transfer::Branch(target),
-        Operation::Kernel => Transfer::Kernel,
-        Operation::Trap => Transfer::Trap,
-        _ => Transfer::Next,
-    };
-    (transfer, None)
+        _ => None,
+    }
 }
 
-fn jump(rd: u8, target: Target) -> Transfer {
-    if rd == ZERO { Transfer::Jump(target) } else { Transfer::Call(target) }
+/// By the RISC-V calling convention (psABI), a callee preserves `sp`, `gp`, `tp` and `s0` to `s11`.
+impl<const WIDE: bool> Linked for RiscV<WIDE> {
+    const LINK: u8 = RA;
+    const STACK: u8 = SP;
+    const WORD: i64 = if WIDE { 8 } else { 4 };
+    /// `ra`, `t0` to `t6`, `a0` to `a7`.
+    const VOLATILE: u64 = 0xf003_fce2;
+
+    fn execute(registers: &mut Registers<Self>, image: &dyn Image, address: u64) -> Option<Range<i64>> {
+        registers.perform(instruction::<WIDE>(image, address)?.effect, image)
+    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
 //! Comparing the two decoders of an instruction set.
 
-use super::{Arch, Decoded, Target, Transfer};
+use super::{Arch, Decoded};
 use crate::address::Address;
 use crate::image::{Image, Pointer, Source, Symbol};
-use crate::second_decoder::{Flow, Reader, Target as OtherTarget};
+use crate::second_decoder::{Flow, Reader};
 
 /// Code without anything else.
-struct Code {
-    arch: Arch,
-    bytes: Vec<u8>,
+pub(super) struct Code {
+    pub arch: Arch,
+    pub bytes: Vec<u8>,
 }
 
-const START: u64 = 0x8000;
+impl Code {
+    /// Its first address.
+    pub const START: u64 = 0x8000;
+}
 
 impl Image for Code {
     fn arch(&self) -> Arch {
@@ -19,7 +22,7 @@ impl Image for Code {
     }
 
     fn code(&self, address: u64) -> Option<&[u8]> {
-        let offset = usize::try_from(address.checked_sub(START)?).ok()?;
+        let offset = usize::try_from(address.checked_sub(Self::START)?).ok()?;
         self.bytes.get(offset..).filter(|code| !code.is_empty())
     }
 
@@ -28,7 +31,7 @@ impl Image for Code {
     }
 
     fn symbol(&self, _: u64) -> Option<Symbol> {
-        Some(Symbol { name: String::new(), linkage_name: String::new(), address: START, size: 0 })
+        Some(Symbol { name: String::new(), linkage_name: String::new(), address: Self::START, size: 0 })
     }
 
     fn find(&self, _: &str) -> Vec<Symbol> {
@@ -40,37 +43,17 @@ impl Image for Code {
     }
 }
 
-/// Whether the two decoders find the same flow.
-fn same(transfer: Transfer, flow: &Flow) -> bool {
-    let target = |one: Target, other: &OtherTarget| match (one, other) {
-        (Target::Address(one), OtherTarget::Address(other)) => one == other.0,
-        // This code has no pointers.
-        (Target::Computed | Target::Pointer(_), OtherTarget::Computed) => true,
-        _ => false,
-    };
-    match (transfer, flow) {
-        (Transfer::Next, Flow::Next)
-        | (Transfer::Kernel, Flow::Uncounted)
-        | (Transfer::Return, Flow::Return)
-        | (Transfer::Trap, Flow::Trap)
-        | (Transfer::Elsewhere, Flow::Elsewhere) => true,
-        (Transfer::Jump(one), Flow::Jump(other)) | (Transfer::Call(one), Flow::Call(other)) => target(one, other),
-        (Transfer::Branch(one), Flow::Branch(other)) => one == other.0,
-        _ => false,
-    }
-}
-
 /// Decodes the instruction at an offset by both decoders, which must agree; returns whether both know it.
 pub(super) fn agree(arch: Arch, bytes: &[u8], offset: u64) -> bool {
     let code = Code { arch, bytes: bytes.to_vec() };
     let reader = Reader::new(&code).expect("a decoder");
-    let at = START + offset;
+    let at = Code::START + offset;
     let (Some(Decoded { length, transfer, .. }), Ok((next, flow))) =
         (arch.decode(&code, at), reader.decode(Address(at)))
     else {
         return false;
     };
-    let agrees = next.0 - at == u64::from(length) && same(transfer, &flow);
+    let agrees = next.0 - at == u64::from(length) && flow == Flow::of(&code, transfer);
     assert!(agrees, "{bytes:02x?}: {length} bytes, {transfer:?}; {next:?}, {flow:?}; {:?}", arch.text(&code, at));
     true
 }

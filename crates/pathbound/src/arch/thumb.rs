@@ -13,17 +13,17 @@
 
 mod blocks;
 mod decode;
-mod frame;
 mod second;
 
-use super::linked::Registers;
-use super::{APART, Decoded, InstructionSet, Relocation, Target, Transfer};
+use super::linked::{Effect, Linked, Registers, set, taken};
+use super::{Decoded, InstructionSet, Relocation, Transfer};
 use crate::graph::{Graph, unmatched_returns};
 use crate::image::Image;
 use crate::second_decoder::Second;
-use decode::{Effect, Flow};
+use decode::{Instruction, LR, PC, SP};
 use object::elf;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// The instruction set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,21 +43,7 @@ impl InstructionSet for Thumb {
     }
 
     fn decode(&self, image: &dyn Image, address: u64) -> Option<Decoded> {
-        let (length, flow, after) = blocks::flow(&decode::flow, image, address)?;
-        let transfer = match flow {
-            Flow::Next | Flow::IfThen { .. } => Transfer::Next,
-            Flow::Jump(target) => Transfer::Jump(Target::Address(target)),
-            Flow::Branch(target) => Transfer::Branch(target),
-            Flow::Call(target) => Transfer::Call(Target::Address(target)),
-            Flow::JumpThrough(pointer) => Transfer::Jump(Target::Pointer(pointer)),
-            Flow::ComputedJump => Transfer::Jump(Target::Computed),
-            Flow::ComputedCall => Transfer::Call(Target::Computed),
-            Flow::Return => Transfer::Return,
-            Flow::Kernel => Transfer::Kernel,
-            Flow::Trap => Transfer::Trap,
-            Flow::Elsewhere => Transfer::Elsewhere,
-        };
-        Some(Decoded { length, transfer, after })
+        blocks::decoded(&decode::single, image, address)
     }
 
     fn text(&self, image: &dyn Image, address: u64) -> Option<String> {
@@ -68,31 +54,13 @@ impl InstructionSet for Thumb {
         Ok(Box::new(second::Decoder::new()))
     }
 
-    /// What an instruction loads into a register, an address relative to itself or a constant.
+    /// Constants that are addresses of code are odd.
     fn taken(&self, image: &dyn Image, address: u64) -> Option<u64> {
         let address = address & !1;
-        let instruction = decode::decode(image.code(address)?, address)?;
-        // Addresses of code are odd.
-        let code = |value: i64| (value & 1 == 1).then_some((value & 0xffff_fffe).cast_unsigned());
-        match instruction.effect {
-            Effect::Here { value, .. } => code(value).or(Some(value.cast_unsigned())),
-            Effect::Literal { address, .. } if image.fixed() => code(i64::from(image.constant(address)?)),
-            Effect::Constant { rd, value } if image.fixed() => {
-                let mut at = address + u64::from(instruction.length);
-                for _ in 0..APART {
-                    let next = decode::decode(image.code(at)?, at)?;
-                    match next.effect {
-                        Effect::ConstantHigh { rd: other, value: high } if other == rd => {
-                            return code(value & 0xffff | high << 16);
-                        }
-                        effect if effect.writes() >> rd & 1 == 1 || next.flow != Flow::Next => return None,
-                        _ => at += u64::from(next.length),
-                    }
-                }
-                None
-            }
-            _ => None,
-        }
+        let read = |at| instruction(image, at).map(|read| (read.single.length, read.single.transfer, read.effect));
+        let value = taken(read, image, address)?.cast_unsigned();
+        let here = matches!(instruction(image, address)?.effect, Effect::Here { .. });
+        (here || value & 1 == 1).then_some(value & 0xffff_fffe)
     }
 
     fn unmatched_returns(&self, graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>) {
@@ -119,6 +87,43 @@ impl InstructionSet for Thumb {
 
     fn has_handler_index(&self) -> bool {
         true
+    }
+}
+
+/// The instruction at an address of an image, or at the address before an odd one.
+fn instruction(image: &dyn Image, address: u64) -> Option<Instruction> {
+    decode::decode(image.code(address & !1)?, address & !1)
+}
+
+/// By the procedure call standard (AAPCS32), a callee preserves `r4` to `r11` and `sp`.
+impl Linked for Thumb {
+    const LINK: u8 = LR;
+    const STACK: u8 = SP;
+    const WORD: i64 = 4;
+    /// `r0` to `r3`, `r12`, `lr`.
+    const VOLATILE: u64 = 0x500f;
+
+    fn execute(registers: &mut Registers<Self>, image: &dyn Image, address: u64) -> Option<Range<i64>> {
+        use super::Frame as _;
+        let (before, instruction) = (*registers, instruction(image, address)?);
+        let conditional = blocks::is_conditional(&decode::single, image, address);
+        if conditional && instruction.single.transfer != Transfer::Next {
+            // This node is the one where the condition failed.
+            return None;
+        }
+        let written = registers.perform(instruction.effect, image);
+        if conditional {
+            *registers = registers.join(before);
+        }
+        written
+    }
+
+    /// The return address is in `lr` or, if the instruction loads the program counter, on the stack.
+    fn is_level(registers: &Registers<Self>, image: &dyn Image, address: u64) -> bool {
+        let Some(Instruction { effect, .. }) = instruction(image, address) else { return false };
+        let mut after = *registers;
+        let _ = after.perform(effect, image);
+        after.are_back(if effect.writes() & set(PC) != 0 { PC } else { LR })
     }
 }
 

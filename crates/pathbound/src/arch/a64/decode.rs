@@ -1,99 +1,26 @@
 //! Decodes instructions by the Arm Architecture Reference Manual for A-profile (DDI0487), chapter C4.
 
 use crate::arch::bits::{bit, bits, signed};
+use crate::arch::linked::{Effect, ZERO, set};
+use crate::arch::{Target, Transfer};
 
 /// The link register, which holds the return address.
 pub(super) const LR: u8 = 30;
-/// The stack pointer. In most operands, the same number stands for zero.
+/// The stack pointer.
 pub(super) const SP: u8 = 31;
 
-/// An instruction of four bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
-    /// Where execution goes.
-    pub flow: Flow,
-    /// What it does to registers and memory.
-    pub effect: Effect,
+/// Where execution goes from an instruction of four bytes, and what it does to registers and memory. As an operand, the
+/// number 31 is the stack pointer or zero.
+pub(super) type Instruction = (Transfer, Effect);
+
+/// The set with one register, or with that of zero.
+fn written(register: u8) -> u64 {
+    set(or_zero(register))
 }
 
-/// Where execution goes from an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// To the next instruction.
-    Next,
-    /// `b`
-    Jump(u64),
-    /// `b.cond`, `cbz`, `cbnz`, `tbz`, `tbnz`
-    Branch(u64),
-    /// `bl`
-    Call(u64),
-    /// `br`
-    ComputedJump,
-    /// `blr`
-    ComputedCall,
-    /// `ret`
-    Return,
-    /// `svc`, `brk`, `hlt`
-    Kernel,
-    /// `udf`
-    Trap,
-    /// `eret`, `hvc`, `smc` and `ret` of another register.
-    Elsewhere,
-}
-
-/// What an instruction does to registers and memory, as far as the analysis needs it. Numbers are registers, 31 the
-/// stack pointer; sets of registers have a bit for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Writes these registers, in a way that is not followed.
-    Writes(u32),
-    /// `movz`, `movn`
-    Constant { rd: u8, value: i64 },
-    /// `movk`: 16 bits, from this bit on.
-    Part { rd: u8, value: i64, shift: u32 },
-    /// `adr`
-    Here { rd: u8, value: i64 },
-    /// `adrp`
-    Page { rd: u8, value: i64 },
-    /// `add`, `sub` of a constant; `mov` of a register.
-    AddImmediate { rd: u8, rn: u8, value: i64 },
-    /// `add` or `sub` of two registers.
-    Combine { rd: u8, rn: u8, rm: u8, subtract: bool },
-    /// Loads or stores one or two whole registers, from an offset from the base on; number 31 is zero.
-    Words { base: u8, offset: i64, first: u8, second: Option<u8>, load: bool, writeback: Option<i64> },
-    /// A store of so many bytes of something else.
-    Store { base: u8, offset: i64, bytes: i64, writeback: Option<i64>, also: u32 },
-    /// A load that is not followed, which may change its base.
-    Load { base: u8, writeback: Option<i64>, registers: u32 },
-}
-
-const NOTHING: Effect = Effect::Writes(0);
-
-impl Effect {
-    /// The registers that it writes.
-    pub fn writes(self) -> u32 {
-        let back = |base: u8, writeback: Option<i64>| if writeback.is_some() { 1 << base } else { 0 };
-        match self {
-            Self::Writes(registers) => registers,
-            Self::Constant { rd, .. }
-            | Self::Part { rd, .. }
-            | Self::Here { rd, .. }
-            | Self::Page { rd, .. }
-            | Self::AddImmediate { rd, .. }
-            | Self::Combine { rd, .. } => 1 << rd,
-            Self::Words { base, first, second, load, writeback, .. } => {
-                let loaded = written(first) | second.map_or(0, written);
-                back(base, writeback) | if load { loaded } else { 0 }
-            }
-            Self::Store { base, writeback, also, .. } => back(base, writeback) | also,
-            Self::Load { base, writeback, registers } => back(base, writeback) | registers,
-        }
-    }
-}
-
-/// The set with one register, or none if the number stands for zero.
-fn written(register: u8) -> u32 {
-    if register == SP { 0 } else { 1 << register }
+/// A register, where number 31 is zero.
+fn or_zero(register: u8) -> u8 {
+    if register == SP { ZERO } else { register }
 }
 
 fn register(word: u32, low: u32) -> u8 {
@@ -106,17 +33,16 @@ pub(super) fn decode(code: &[u8], address: u64) -> Option<Instruction> {
         return None;
     }
     let word = u32::from_le_bytes(*code.first_chunk()?);
-    let (flow, effect) = match bits(word, 28, 25) {
-        0b0000 if word >> 16 == 0 => (Flow::Trap, NOTHING),
-        0b1000 | 0b1001 => (Flow::Next, constant(word, address)?),
+    Some(match bits(word, 28, 25) {
+        0b0000 if word >> 16 == 0 => (Transfer::Trap, Effect::NOTHING),
+        0b1000 | 0b1001 => (Transfer::Next, constant(word, address)?),
         0b1010 | 0b1011 => transfer(word, address)?,
-        0b0100 | 0b0110 | 0b1100 | 0b1110 => (Flow::Next, memory(word)?),
-        0b0101 | 0b1101 => (Flow::Next, registers(word)),
+        0b0100 | 0b0110 | 0b1100 | 0b1110 => (Transfer::Next, memory(word)?),
+        0b0101 | 0b1101 => (Transfer::Next, registers(word)),
         // Conversions and moves write general registers; others, vectors with the same number.
-        0b0111 | 0b1111 => (Flow::Next, Effect::Writes(written(register(word, 0)))),
+        0b0111 | 0b1111 => (Transfer::Next, Effect::Writes(written(register(word, 0)))),
         _ => return None,
-    };
-    Some(Instruction { flow, effect })
+    })
 }
 
 /// Data processing with a constant (section C4.1.92).
@@ -124,12 +50,12 @@ fn constant(word: u32, address: u64) -> Option<Effect> {
     let (rd, rn) = (register(word, 0), register(word, 5));
     let other = Effect::Writes(written(rd));
     Some(match bits(word, 25, 23) {
-        0b000 | 0b001 if rd == SP => NOTHING,
         0b000 | 0b001 => {
+            let rd = or_zero(rd);
             let distance = signed(bits(word, 23, 5) << 2 | bits(word, 30, 29), 21);
             if bit(word, 31) {
                 let page = (address & !0xfff).cast_signed().wrapping_add(distance << 12);
-                Effect::Page { rd, value: page }
+                Effect::Upper { rd, value: page, fixed: false }
             } else {
                 Effect::Here { rd, value: address.cast_signed().wrapping_add(distance) }
             }
@@ -138,23 +64,19 @@ fn constant(word: u32, address: u64) -> Option<Effect> {
             let number = i64::from(bits(word, 21, 10)) << if bit(word, 22) { 12 } else { 0 };
             let value = if bit(word, 30) { -number } else { number };
             // With flags, number 31 is zero; with 32 bits, addresses are cut off.
-            match (bit(word, 29), bit(word, 31)) {
-                (true, _) if rd == SP => NOTHING,
-                (_, true) => Effect::AddImmediate { rd, rn, value },
-                (true, false) => other,
-                (false, false) => Effect::Writes(1 << rd),
-            }
+            let rd = if bit(word, 29) { or_zero(rd) } else { rd };
+            if bit(word, 31) { Effect::AddImmediate { rd, rn, value } } else { Effect::Writes(set(rd)) }
         }
         // With tags.
         0b011 => return None,
         // With flags, number 31 is zero.
-        0b100 => Effect::Writes(if bits(word, 30, 29) == 3 { written(rd) } else { 1 << rd }),
+        0b100 => Effect::Writes(if bits(word, 30, 29) == 3 { written(rd) } else { set(rd) }),
         0b101 => {
             let shift = 16 * bits(word, 22, 21);
             let part = i64::from(bits(word, 20, 5)) << shift;
             let cut = |value: i64| if bit(word, 31) { value } else { value & 0xffff_ffff };
+            let rd = or_zero(rd);
             match bits(word, 30, 29) {
-                _ if rd == SP => NOTHING,
                 0 => Effect::Constant { rd, value: cut(!part) },
                 2 => Effect::Constant { rd, value: cut(part) },
                 3 if bit(word, 31) => Effect::Part { rd, value: part, shift },
@@ -167,40 +89,41 @@ fn constant(word: u32, address: u64) -> Option<Effect> {
 }
 
 /// Branches, exceptions and the system (section C4.1.93).
-fn transfer(word: u32, address: u64) -> Option<(Flow, Effect)> {
+fn transfer(word: u32, address: u64) -> Option<Instruction> {
     let target = |distance: i64| address.wrapping_add_signed(4 * distance);
+    let address_of = |distance: i64| Target::Address(target(distance));
     let by_19 = || target(signed(bits(word, 23, 5), 19));
     Some(match word >> 24 {
-        0x14..=0x17 => (Flow::Jump(target(signed(bits(word, 25, 0), 26))), NOTHING),
-        0x94..=0x97 => (Flow::Call(target(signed(bits(word, 25, 0), 26))), NOTHING),
+        0x14..=0x17 => (Transfer::Jump(address_of(signed(bits(word, 25, 0), 26))), Effect::NOTHING),
+        0x94..=0x97 => (Transfer::Call(address_of(signed(bits(word, 25, 0), 26))), Effect::Call),
         // `bc.cond` is not read.
-        0x54 if !bit(word, 4) => (Flow::Branch(by_19()), NOTHING),
-        0x34 | 0x35 | 0xb4 | 0xb5 => (Flow::Branch(by_19()), NOTHING),
-        0x36 | 0x37 | 0xb6 | 0xb7 => (Flow::Branch(target(signed(bits(word, 18, 5), 14))), NOTHING),
+        0x54 if !bit(word, 4) => (Transfer::Branch(by_19()), Effect::NOTHING),
+        0x34 | 0x35 | 0xb4 | 0xb5 => (Transfer::Branch(by_19()), Effect::NOTHING),
+        0x36 | 0x37 | 0xb6 | 0xb7 => (Transfer::Branch(target(signed(bits(word, 18, 5), 14))), Effect::NOTHING),
         0xd4 => match (bits(word, 23, 21), bits(word, 4, 0)) {
-            (0, 1) | (1 | 2, 0) => (Flow::Kernel, NOTHING),
-            (0, 2 | 3) | (5, 1..=3) => (Flow::Elsewhere, NOTHING),
+            (0, 1) | (1 | 2, 0) => (Transfer::Kernel, Effect::NOTHING),
+            (0, 2 | 3) | (5, 1..=3) => (Transfer::Elsewhere, Effect::NOTHING),
             _ => return None,
         },
         // Another stack pointer is selected, or the one that is not selected is set.
         0xd5 if word & 0xffff_f0ff == 0xd500_40bf || matches!(word >> 5, 0x6a8_c210 | 0x6a8_c208) => {
-            (Flow::Next, Effect::Writes(1 << SP))
+            (Transfer::Next, Effect::Writes(set(SP)))
         }
         // `dc zva` clears a block of up to 2 KiB around an address.
         0xd5 if word >> 5 == 0x6a8_5ba1 => {
             let base = register(word, 0);
-            (Flow::Next, Effect::Store { base, offset: -2048, bytes: 4096, writeback: None, also: 0 })
+            (Transfer::Next, Effect::Store { base, offset: -2048, bytes: 4096, writeback: None, also: 0 })
         }
         // Hints, barriers, and the system's registers, some of which are read into a general one.
         0xd5 if bits(word, 23, 22) == 0 => {
-            (Flow::Next, if bit(word, 21) { Effect::Writes(written(register(word, 0))) } else { NOTHING })
+            (Transfer::Next, if bit(word, 21) { Effect::Writes(written(register(word, 0))) } else { Effect::NOTHING })
         }
         0xd6 if bits(word, 20, 16) == 31 && bits(word, 15, 10) == 0 && bits(word, 4, 0) == 0 => {
             match (bits(word, 24, 21), register(word, 5)) {
-                (0, _) => (Flow::ComputedJump, NOTHING),
-                (1, _) => (Flow::ComputedCall, NOTHING),
-                (2, LR) => (Flow::Return, NOTHING),
-                (2, _) | (4 | 5, SP) => (Flow::Elsewhere, NOTHING),
+                (0, _) => (Transfer::Jump(Target::Computed), Effect::NOTHING),
+                (1, _) => (Transfer::Call(Target::Computed), Effect::Call),
+                (2, LR) => (Transfer::Return, Effect::NOTHING),
+                (2, _) | (4 | 5, SP) => (Transfer::Elsewhere, Effect::NOTHING),
                 _ => return None,
             }
         }
@@ -223,9 +146,9 @@ fn memory(word: u32) -> Option<Effect> {
             match (moves, effect) {
                 // The stack pointer is then unknown.
                 (true, Effect::Store { .. }) => {
-                    Effect::Store { base: rn, offset: 0, bytes: 64, writeback: None, also: 1 << rn }
+                    Effect::Store { base: rn, offset: 0, bytes: 64, writeback: None, also: set(rn) }
                 }
-                (true, _) => Effect::Writes(1 << rn),
+                (true, _) => Effect::Writes(set(rn)),
                 (false, effect) => effect,
             }
         }
@@ -272,7 +195,15 @@ fn memory(word: u32) -> Option<Effect> {
                 (true, _, false) => Effect::Store { base: rn, offset, bytes: 2 * size, writeback, also: 0 },
                 // With tags.
                 (false, 1, false) => return None,
-                (false, 2, _) => Effect::Words { base: rn, offset, first: rt, second: Some(rt2), load, writeback },
+                (false, 2, _) => {
+                    let (first, second) = (or_zero(rt), or_zero(rt2));
+                    let (registers, descending) = (set(first) | set(second), first > second);
+                    if first == second {
+                        // Zero twice; a load of the same register twice has no meaning.
+                        return (!load).then_some(Effect::Store { base: rn, offset, bytes: 16, writeback, also: 0 });
+                    }
+                    Effect::Words { base: rn, offset, registers, descending, load, writeback }
+                }
                 (_, _, true) => Effect::Load { base: rn, writeback, registers: written(rt) | written(rt2) },
                 (_, _, false) => Effect::Store { base: rn, offset, bytes: 2 * size, writeback, also: 0 },
             }
@@ -309,12 +240,10 @@ fn single(word: u32) -> Option<Effect> {
         _ => return None,
     };
     Some(match offset {
-        _ if prefetch => NOTHING,
-        Some(offset) if whole => {
-            Effect::Words { base: rn, offset, first: rt, second: None, load: operation == 1, writeback }
-        }
+        _ if prefetch => Effect::NOTHING,
+        Some(offset) if whole => Effect::words(rn, offset, written(rt), operation == 1, writeback),
         Some(offset) if store => Effect::Store { base: rn, offset, bytes, writeback, also: 0 },
-        None if store => NOTHING,
+        None if store => Effect::NOTHING,
         _ => Effect::Load { base: rn, writeback, registers: if vector { 0 } else { written(rt) } },
     })
 }
@@ -325,29 +254,25 @@ fn registers(word: u32) -> Effect {
     let wide = bit(word, 31);
     match (bits(word, 28, 24), bit(word, 21)) {
         // `orr` with zero and without a shift is `mov`.
-        (0b01010, false) if wide && bits(word, 30, 29) == 1 && rn == SP && bits(word, 15, 10) == 0 => match (rd, rm) {
-            (SP, _) => NOTHING,
-            (_, SP) => Effect::Constant { rd, value: 0 },
-            _ => Effect::AddImmediate { rd, rn: rm, value: 0 },
-        },
+        (0b01010, false) if wide && bits(word, 30, 29) == 1 && rn == SP && bits(word, 15, 10) == 0 => {
+            Effect::AddImmediate { rd: or_zero(rd), rn: or_zero(rm), value: 0 }
+        }
         // Without a shift; number 31 is zero.
         (0b01011, false) if wide && bits(word, 23, 22) == 0 && bits(word, 15, 10) == 0 => {
-            if rd == SP || rn == SP || rm == SP {
-                return Effect::Writes(written(rd));
-            }
-            Effect::Combine { rd, rn, rm, subtract: bit(word, 30) }
+            Effect::Combine { rd: or_zero(rd), rn: or_zero(rn), rm: or_zero(rm), subtract: bit(word, 30) }
         }
         // Extended; number 31 is the stack pointer, except as `rm`, and as `rd` with flags.
         (0b01011, true) => {
             let plain = wide && matches!(bits(word, 15, 13), 3 | 7) && bits(word, 12, 10) == 0;
-            match bit(word, 29) {
-                true if rd == SP => NOTHING,
-                _ if plain && rm != SP => Effect::Combine { rd, rn, rm, subtract: bit(word, 30) },
-                _ => Effect::Writes(1 << rd),
+            let rd = if bit(word, 29) { or_zero(rd) } else { rd };
+            if plain {
+                Effect::Combine { rd, rn, rm: or_zero(rm), subtract: bit(word, 30) }
+            } else {
+                Effect::Writes(set(rd))
             }
         }
         // Conditional comparisons write flags.
-        (0b11010, false) if bits(word, 23, 22) == 1 => NOTHING,
+        (0b11010, false) if bits(word, 23, 22) == 1 => Effect::NOTHING,
         _ => Effect::Writes(written(rd)),
     }
 }

@@ -1,7 +1,9 @@
 //! The two decoders, on all compressed encodings and on many of four bytes.
 
-use crate::arch::Arch;
-use crate::arch::tests::{agree, random};
+use super::RiscV;
+use crate::arch::linked::Registers;
+use crate::arch::tests::{Code, agree, random};
+use crate::arch::{Arch, Frame as _};
 
 #[test]
 fn decoders_agree_on_all_compressed_instructions() {
@@ -31,4 +33,48 @@ fn decoders_agree_on_words_and_pairs() {
             assert!(agree(arch, &[first.to_le_bytes(), second.to_le_bytes()].concat(), 4));
         }
     }
+}
+
+/// Executes machine code up to its end; returns whether a return after it would go back to the caller.
+fn goes_back<const WIDE: bool>(halves: &[u16]) -> bool {
+    let bytes = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+    let code = Code { arch: if WIDE { Arch::RV64 } else { Arch::RV32 }, bytes };
+    let (mut frame, mut at) = (Registers::<RiscV<WIDE>>::at_entry(), Code::START);
+    while let Some(decoded) = code.arch.decode(&code, at) {
+        let _ = frame.execute(&code, at, &mut ());
+        at += u64::from(decoded.length);
+    }
+    assert_eq!(at, Code::START + 2 * halves.len() as u64);
+    frame.is_level(&code, at)
+}
+
+/// The same after `c.addi sp,-16; c.swsp ra,12(sp)`.
+fn goes_back_after_prologue(rest: &[u16]) -> bool {
+    goes_back::<false>(&[&[0x1141, 0xc606], rest].concat())
+}
+
+#[test]
+fn prologues_and_epilogues_restore_the_return_address() {
+    assert!(goes_back::<false>(&[]));
+    assert!(goes_back::<false>(&[0x1141, 0x0141])); // addi sp,-16; addi sp,16
+    assert!(goes_back_after_prologue(&[0x2001, 0x40b2, 0x0141])); // jal; lw ra,12(sp); addi sp,16
+    // A frame pointer: sp,-32; sw ra,28(sp); sw s0,24(sp); addi s0,sp,32; jal; addi sp,s0,-32; lw ...; addi sp,32
+    let framed = [0x1101, 0xce06, 0xcc22, 0x1000, 0x2001, 0x0113, 0xfe04, 0x40f2, 0x4462, 0x6105];
+    assert!(goes_back::<false>(&framed));
+    // A large frame: lui t0,0x1; sub sp,sp,t0; lui t0,0x1; add sp,sp,t0
+    assert!(goes_back::<false>(&[0x6285, 0x0133, 0x4051, 0x6285, 0x9116]));
+    // addi sp,-16; sd ra,8(sp); jal; ld ra,8(sp); addi sp,16
+    assert!(goes_back::<true>(&[0x1141, 0xe406, 0x00ef, 0x0000, 0x60a2, 0x0141]));
+}
+
+#[test]
+fn a_lost_return_address_is_detected() {
+    assert!(goes_back_after_prologue(&[0x40b2, 0x0141])); // lw ra,12(sp); addi sp,16
+    assert!(!goes_back_after_prologue(&[0x40b2])); // without the stack pointer
+    assert!(!goes_back_after_prologue(&[0x2001, 0x0141])); // without the return address
+    assert!(!goes_back_after_prologue(&[0xc62a, 0x40b2, 0x0141])); // sw a0,12(sp): overwritten
+    assert!(!goes_back_after_prologue(&[0x40a2, 0x0141])); // lw ra,8(sp): another word
+    assert!(goes_back_after_prologue(&[0xc42a, 0x40b2, 0x0141])); // sw a0,8(sp): beside it
+    assert!(!goes_back::<false>(&[0x8286, 0x2001, 0x8096])); // mv t0,ra; jal; mv ra,t0: t0 is volatile
+    assert!(!goes_back::<true>(&[0x1141, 0xc606, 0x40b2, 0x0141])); // half of the return address
 }

@@ -1,42 +1,53 @@
 //! If-then blocks; see the [module](super) for how the graph shows them.
 
-use super::decode::Flow;
+use crate::arch::{Decoded, Transfer};
 use crate::image::Image;
 
-/// A decoder of single instructions, outside if-then blocks: the length and the flow of the one at an address.
-pub(super) type Decoder<'a> = &'a dyn Fn(&dyn Image, u64) -> Option<(u8, Flow)>;
+/// An instruction, as it is outside if-then blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Single {
+    /// Length in bytes.
+    pub length: u8,
+    /// Where execution goes.
+    pub transfer: Transfer,
+    /// The instructions of the if-then block that it begins; 0 if it begins none.
+    pub block: u8,
+}
 
-/// The length of an instruction, where it goes, and the instruction that must be executed before it for that to hold.
-pub(super) fn flow(decoder: Decoder<'_>, image: &dyn Image, address: u64) -> Option<(u8, Flow, Option<u64>)> {
+/// A decoder of single instructions: the one at an address.
+pub(super) type Decoder<'a> = &'a dyn Fn(&dyn Image, u64) -> Option<Single>;
+
+/// An instruction as the graph shows it.
+pub(super) fn decoded(decoder: Decoder<'_>, image: &dyn Image, address: u64) -> Option<Decoded> {
     let (place, passed) = (address & !1, address & 1 == 1);
-    let (length, flow) = decoder(image, place)?;
-    let before = before(decoder, image, place)?;
+    let Single { length, transfer, block } = decoder(image, place)?;
+    let after = before(decoder, image, place)?;
     if passed {
         // The node at the odd address: one byte nearer to the next instruction.
-        return (before.is_some() && transfers(flow)).then_some((length - 1, flow, before));
+        let ends_block = after.is_some() && transfer != Transfer::Next;
+        return ends_block.then_some(Decoded { length: length - 1, transfer, after });
     }
-    let inside = match (flow, before) {
-        (Flow::IfThen { .. }, Some(_)) => return None,
-        (flow, Some(first)) if transfers(flow) => return Some((length, Flow::Next, Some(first))),
-        (Flow::IfThen { .. }, None) => true,
-        (_, before) => before.is_some(),
+    if block > 0 && after.is_some() {
+        return None;
+    }
+    let transfer = if after.is_some() || block > 0 {
+        if next_transfers(decoder, image, place, length)? {
+            Transfer::Branch((place + u64::from(length)) | 1)
+        } else {
+            // Where its condition fails, an instruction does nothing.
+            Transfer::Next
+        }
+    } else {
+        transfer
     };
-    if inside && next_transfers(decoder, image, place, length)? {
-        return Some((length, Flow::Branch((place + u64::from(length)) | 1), before));
-    }
-    Some((length, flow, before))
+    Some(Decoded { length, transfer, after })
 }
 
 /// Whether the next instruction is in the same block as this one, and transfers control.
 fn next_transfers(decoder: Decoder<'_>, image: &dyn Image, place: u64, length: u8) -> Option<bool> {
     let next = place + u64::from(length);
-    let Some((_, flow)) = decoder(image, next) else { return Some(false) };
-    Some(transfers(flow) && before(decoder, image, next)? == Some(place))
-}
-
-/// Whether an instruction may go elsewhere than to the next one.
-fn transfers(flow: Flow) -> bool {
-    !matches!(flow, Flow::Next | Flow::IfThen { .. })
+    let Some(single) = decoder(image, next) else { return Some(false) };
+    Some(single.transfer != Transfer::Next && before(decoder, image, next)? == Some(place))
 }
 
 /// Whether the condition of an instruction may fail.
@@ -53,11 +64,8 @@ fn before(decoder: Decoder<'_>, image: &dyn Image, place: u64) -> Option<Option<
         match decoder(image, at) {
             // Data.
             None => (left, at) = (0, at + 2),
-            Some((length, flow)) => {
-                left = match flow {
-                    Flow::IfThen { instructions } => instructions,
-                    _ => u8::saturating_sub(left, 1),
-                };
+            Some(Single { length, block, .. }) => {
+                left = if block > 0 { block } else { u8::saturating_sub(left, 1) };
                 (last, at) = (Some(at), at + u64::from(length));
             }
         }

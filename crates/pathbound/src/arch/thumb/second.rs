@@ -1,10 +1,10 @@
 //! The second decoder of Thumb, yaxpeax-arm.
 
-use super::blocks;
-use super::decode::Flow;
+use super::blocks::{self, Single};
 use crate::address::Address;
+use crate::arch::{Target, Transfer};
 use crate::image::Image;
-use crate::second_decoder::{self, NO_INSTRUCTION, Second, Target};
+use crate::second_decoder::{Flow, NO_INSTRUCTION, Second};
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv7::{ConditionCode, InstDecoder, Instruction, Opcode, Operand, Reg};
 
@@ -21,14 +21,20 @@ impl Decoder {
         self.0.decode(&mut U8Reader::new(&code[..code.len().min(4)])).ok()
     }
 
-    fn flow(&self, image: &dyn Image, address: u64) -> Option<(u8, Flow)> {
+    fn single(&self, image: &dyn Image, address: u64) -> Option<Single> {
         let instruction = self.read(image, address)?;
+        let length = if instruction.wide() { 4 } else { 2 };
+        let block = match (instruction.opcode, instruction.operands[1]) {
+            (Opcode::IT, Operand::Imm32(mask @ 1..)) => 4 - mask.trailing_zeros() as u8,
+            (Opcode::IT, _) => return None,
+            _ => 0,
+        };
         // The decoder ignores the bits that ask for another security state.
         let half = u16::from_le_bytes(*image.code(address)?.first_chunk()?);
-        if matches!(instruction.opcode, Opcode::BX | Opcode::BLX) && !instruction.wide() && half & 7 != 0 {
-            return (half & 7 == 4).then_some((2, Flow::Elsewhere));
+        if matches!(instruction.opcode, Opcode::BX | Opcode::BLX) && length == 2 && half & 7 != 0 {
+            return (half & 7 == 4).then_some(Single { length, transfer: Transfer::Elsewhere, block });
         }
-        Some((if instruction.wide() { 4 } else { 2 }, flow(&instruction, address)?))
+        Some(Single { length, transfer: transfer(&instruction, address)?, block })
     }
 }
 
@@ -38,32 +44,17 @@ pub(super) fn text(image: &dyn Image, address: u64) -> Option<String> {
 }
 
 impl Second for Decoder {
-    fn decode(&self, image: &dyn Image, at: Address) -> Result<(Address, second_decoder::Flow), String> {
-        use second_decoder::Flow as S;
-        let decoder = |image: &dyn Image, address| self.flow(image, address);
-        let (length, flow, _) = blocks::flow(&decoder, image, at.0).ok_or(NO_INSTRUCTION)?;
-        let fixed = |target| Target::Address(Address(target));
-        let flow = match flow {
-            Flow::Next | Flow::IfThen { .. } => S::Next,
-            Flow::Jump(target) => S::Jump(fixed(target)),
-            Flow::Branch(target) => S::Branch(Address(target)),
-            Flow::Call(target) => S::Call(fixed(target)),
-            Flow::JumpThrough(pointer) => S::Jump(Target::held(image, pointer)),
-            Flow::ComputedJump => S::Jump(Target::Computed),
-            Flow::ComputedCall => S::Call(Target::Computed),
-            Flow::Return => S::Return,
-            Flow::Kernel => S::Uncounted,
-            Flow::Trap => S::Trap,
-            Flow::Elsewhere => S::Elsewhere,
-        };
-        Ok((Address(at.0 + u64::from(length)), flow))
+    fn decode(&self, image: &dyn Image, at: Address) -> Result<(Address, Flow), String> {
+        let decoder = |image: &dyn Image, address| self.single(image, address);
+        let decoded = blocks::decoded(&decoder, image, at.0).ok_or(NO_INSTRUCTION)?;
+        Ok((Address(at.0 + u64::from(decoded.length)), Flow::of(image, decoded.transfer)))
     }
 }
 
 const LR: u8 = 14;
 const PC: u8 = 15;
 
-fn flow(instruction: &Instruction, address: u64) -> Option<Flow> {
+fn transfer(instruction: &Instruction, address: u64) -> Option<Transfer> {
     let target = || {
         instruction.operands.iter().find_map(|operand| match operand {
             // Offsets of some narrow encodings are relative to the next instruction, of all others to the one after
@@ -86,38 +77,34 @@ fn flow(instruction: &Instruction, address: u64) -> Option<Flow> {
         || instruction.operands.iter().any(|operand| matches!(operand, Operand::RegList(list) if list >> PC & 1 == 1));
     Some(match instruction.opcode {
         Opcode::Invalid => return None,
-        Opcode::B if instruction.condition == ConditionCode::AL => Flow::Jump(target()?),
-        Opcode::B | Opcode::CBZ | Opcode::CBNZ => Flow::Branch(target()?),
-        Opcode::BL => Flow::Call(target()?),
-        Opcode::BLX if register(0).is_some() => Flow::ComputedCall,
-        Opcode::BX if register(0) == Some(LR) => Flow::Return,
-        Opcode::BX | Opcode::TBB | Opcode::TBH => Flow::ComputedJump,
-        Opcode::BLX | Opcode::BXJ | Opcode::ERET | Opcode::SMC | Opcode::HVC => Flow::Elsewhere,
-        Opcode::POP if lists_counter() || register(0) == Some(PC) => Flow::Return,
-        Opcode::LDM(..) if lists_counter() => Flow::ComputedJump,
+        Opcode::B if instruction.condition == ConditionCode::AL => Transfer::Jump(Target::Address(target()?)),
+        Opcode::B | Opcode::CBZ | Opcode::CBNZ => Transfer::Branch(target()?),
+        Opcode::BL => Transfer::Call(Target::Address(target()?)),
+        Opcode::BLX if register(0).is_some() => Transfer::Call(Target::Computed),
+        Opcode::BX if register(0) == Some(LR) => Transfer::Return,
+        Opcode::BX | Opcode::TBB | Opcode::TBH => Transfer::Jump(Target::Computed),
+        Opcode::BLX | Opcode::BXJ | Opcode::ERET | Opcode::SMC | Opcode::HVC => Transfer::Elsewhere,
+        Opcode::POP if lists_counter() || register(0) == Some(PC) => Transfer::Return,
+        Opcode::LDM(..) if lists_counter() => Transfer::Jump(Target::Computed),
         Opcode::LDR if register(0) == Some(PC) => match instruction.operands[1] {
             Operand::RegDerefPreindexOffset(base, offset, add, false) if is_counter(base) => {
                 let offset = i64::from(offset);
                 let place = (address.wrapping_add(4) & !3).wrapping_add_signed(if add { offset } else { -offset });
-                Flow::JumpThrough(place & 0xffff_ffff)
+                Transfer::Jump(Target::Pointer(place & 0xffff_ffff))
             }
-            Operand::RegDerefPostindexOffset(base, 4, true, true) if base.number() == 13 => Flow::Return,
-            _ => Flow::ComputedJump,
+            Operand::RegDerefPostindexOffset(base, 4, true, true) if base.number() == 13 => Transfer::Return,
+            _ => Transfer::Jump(Target::Computed),
         },
         Opcode::MOV if register(0) == Some(PC) => {
             if register(1) == Some(LR) {
-                Flow::Return
+                Transfer::Return
             } else {
-                Flow::ComputedJump
+                Transfer::Jump(Target::Computed)
             }
         }
-        Opcode::ADD if register(0) == Some(PC) => Flow::ComputedJump,
-        Opcode::SVC | Opcode::BKPT => Flow::Kernel,
-        Opcode::UDF => Flow::Trap,
-        Opcode::IT => match instruction.operands[1] {
-            Operand::Imm32(mask @ 1..) => Flow::IfThen { instructions: 4 - mask.trailing_zeros() as u8 },
-            _ => return None,
-        },
-        _ => Flow::Next,
+        Opcode::ADD if register(0) == Some(PC) => Transfer::Jump(Target::Computed),
+        Opcode::SVC | Opcode::BKPT => Transfer::Kernel,
+        Opcode::UDF => Transfer::Trap,
+        _ => Transfer::Next,
     })
 }
