@@ -49,6 +49,12 @@ impl Arch {
         self.0.name()
     }
 
+    /// The function that a pointer leads to: on Thumb, pointers to code are odd.
+    #[must_use]
+    pub fn function_at(self, pointer: u64) -> u64 {
+        self.0.code_at(pointer).unwrap_or(pointer)
+    }
+
     /// Decodes the instruction at an address; `None` where there is none.
     #[must_use]
     pub fn decode(self, image: &dyn Image, address: u64) -> Option<Decoded> {

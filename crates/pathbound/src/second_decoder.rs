@@ -1,4 +1,4 @@
-//! The second decoder of an instruction set. The checker uses it instead of the one in [`arch`](crate::arch); a graph
+//! The second decoder of an instruction set. The checker uses it instead of the one in [`arch`]; a graph
 //! marks instructions that the two read differently.
 
 use crate::address::Address;

@@ -69,6 +69,13 @@ impl ElfFile {
         let unsuitable = |reason| ImageError::Unsuitable { path: path.display().to_string(), reason };
         let layout = Layout::read(&bytes).map_err(unsuitable)?;
         let symbols = Symbols::read(&bytes, &layout);
+        if layout.arch.0.is_mixed() && !symbols.are_marked() {
+            return Err(unsuitable(
+                "has no mapping symbols ($t, $d), which tell code from data and from code of another instruction set; \
+                 give the file with its symbol table, as it is before `strip`"
+                    .to_owned(),
+            ));
+        }
         Ok(Self {
             path: path.to_owned(),
             bytes,

@@ -9,7 +9,7 @@ use pathbound::{Bound, Decline, ElfFile, Facts, Graph, Image, bound};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The source text of the functions.
-pub const SOURCE: &str = include_str!("../trust/fixtures/facts.c");
+pub const SOURCE: &str = include_str!("facts.c");
 
 /// The functions, each with the words it is called with besides the keys.
 pub const FUNCTIONS: [(&str, &[[u64; 2]]); 12] = [

@@ -1,6 +1,7 @@
 //! Programs for other processors: compiled, linked, executed and traced.
 
 use pathbound::arch::Arch;
+use pathbound::image::ImageError;
 use pathbound::{ElfFile, Image};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,14 +19,18 @@ pub struct Target {
 
 impl Target {
     /// Opens a file, which must be for this target.
-    fn open(&self, path: &Path) -> ElfFile {
-        let file = ElfFile::open(path).expect("an ELF file");
-        assert_eq!(file.arch().name(), self.arch.name());
-        file
+    fn open(&self, path: &Path) -> Result<ElfFile, ImageError> {
+        let file = ElfFile::open(path);
+        file.inspect(|file| assert_eq!(file.arch().name(), self.arch.name()))
     }
 
-    /// Links a program of assembly, with more options for the linker; it is not executed.
-    pub fn assembled(&self, text: &str, options: &[&str]) -> ElfFile {
+    /// Links a program of assembly, which is not executed.
+    pub fn assembled(&self, text: &str) -> ElfFile {
+        self.linked(text, &[]).expect("an ELF file")
+    }
+
+    /// As [`assembled`](Self::assembled), with more options for the linker.
+    pub fn linked(&self, text: &str, options: &[&str]) -> Result<ElfFile, ImageError> {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("code.s"), text).expect("written");
         run(Command::new("clang").args(self.compiler).args(["-c", "code.s"]).current_dir(directory.path()));
@@ -158,7 +163,7 @@ impl Program {
         // QEMU from 8.1 on calls this option -one-insn-per-tb, and still knows the old name.
         emulator.args(&target.emulator[1..]).args(["-singlestep", "-d", "exec,nochain", "-D", "log", "./program"]);
         run(emulator.current_dir(directory.path()));
-        let file = target.open(&place("program"));
+        let file = target.open(&place("program")).expect("an ELF file");
         let calls = performed(&file, calls, &addresses(&place("log")));
         Self { file, calls }
     }

@@ -403,7 +403,9 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
 /// The address at which a function begins, by name or address.
 fn entry(file: &ElfFile, symbol: &str) -> anyhow::Result<u64> {
     if let Some(digits) = symbol.strip_prefix("0x") {
-        return u64::from_str_radix(digits, 16).with_context(|| format!("{symbol} is not an address, such as 0x1139"));
+        let address = u64::from_str_radix(digits, 16);
+        let address = address.with_context(|| format!("{symbol} is not an address, such as 0x1139"))?;
+        return Ok(file.arch().function_at(address));
     }
     match file.find(symbol).as_slice() {
         [one] => Ok(one.address),

@@ -17,7 +17,8 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
     let observed = !study.observed_in.is_empty();
     let mut table = look.table();
     let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
-    let mut header = vec![Cell::new("\nallocator"), Cell::new("\noperation"), right("shortest\npath")];
+    let names = if study.of_file { ["\nfile", "\nfunction"] } else { ["\nallocator", "\noperation"] };
+    let mut header = vec![Cell::new(names[0]), Cell::new(names[1]), right("shortest\npath")];
     if observed {
         header.extend([right("scenario\nmaximum"), right("observed\nmaximum")]);
     }
@@ -134,9 +135,9 @@ fn operations(study: &Study) -> impl Iterator<Item = (&SubjectBounds, &Operation
 fn notes(study: &Study, reasons: bool) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "Executed x86-64 instructions of one call, from the entry point to its return, callees included; not a \
-             time (METHODOLOGY.md). Code of {}, SHA-256 of the binary {}.",
-            study.rustc, study.sha256
+            "Executed {} instructions of one call, from the entry point to its return, callees included; not a time \
+             (METHODOLOGY.md). Code of {}, SHA-256 of the binary {}.",
+            study.instruction_set, study.rustc, study.sha256
         ),
         "static bound: proved from the machine code, with a checked proof: no call that returns executes more. \
          shortest path: none executes fewer."
@@ -372,6 +373,8 @@ mod tests {
             rtalloc: "0".into(),
             rustc: "rustc 1".into(),
             sha256: "5a".into(),
+            instruction_set: "RV32".into(),
+            of_file: false,
             observed_in: if observed { vec!["a trace".into()] } else { Vec::new() },
             classes: Vec::new(),
             subjects: vec![subject],

@@ -13,6 +13,10 @@ pub struct Study {
     pub rustc: String,
     /// SHA-256 of the analysed binary, hexadecimal.
     pub sha256: String,
+    /// Its instruction set.
+    pub instruction_set: String,
+    /// Whether the subject is a user's file, and its operations are functions of it.
+    pub of_file: bool,
     /// Sources of the observed maxima, one line each; empty if nothing was observed.
     pub observed_in: Vec<String>,
     /// One entry per subject, in table order.

@@ -20,8 +20,6 @@ pub(super) struct Symbols {
     functions: Vec<Function>,
     /// Where code begins and ends among data, by address: whether code follows. Empty if nothing is marked.
     marks: Vec<(u64, bool)>,
-    /// Whether code must be marked.
-    needs_marks: bool,
     /// Hashes of linkage and demangled names with their indexes in `named`, sorted. Made at first use.
     by_name: OnceLock<Vec<(u64, u32)>>,
 }
@@ -78,13 +76,18 @@ impl Symbols {
             let reach = last.map_or(0, |last| last.reach).max(symbol.address.saturating_add(symbol.size));
             functions.push(Function { named: index, reach });
         }
-        Self { named, functions, marks, needs_marks: layout.arch.0.is_mixed(), by_name: OnceLock::new() }
+        Self { named, functions, marks, by_name: OnceLock::new() }
+    }
+
+    /// Whether code and data are told apart.
+    pub fn are_marked(&self) -> bool {
+        !self.marks.is_empty()
     }
 
     /// Where the code that contains an address ends; `None` if there is data.
     pub fn code_until(&self, address: u64) -> Option<u64> {
         let after = self.marks.partition_point(|(mark, _)| *mark <= address);
-        let is_code = after.checked_sub(1).map_or(!self.needs_marks, |last| self.marks[last].1);
+        let is_code = after.checked_sub(1).is_none_or(|last| self.marks[last].1);
         let end = self.marks[after..].iter().find(|(_, is_code)| !is_code).map_or(u64::MAX, |(end, _)| *end);
         is_code.then_some(end)
     }
