@@ -14,6 +14,7 @@ pub mod x86_64;
 use crate::graph::Graph;
 use crate::image::Image;
 use crate::second_decoder::Second;
+use crate::unit::Cost;
 use object::elf;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -68,10 +69,114 @@ impl Arch {
     }
 }
 
+impl PartialEq for Arch {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Arch {}
+
 impl fmt::Debug for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// A processor's core whose cycles can be bounded.
+#[derive(Clone, Copy)]
+pub struct Core(pub(crate) &'static dyn CostModel);
+
+impl Core {
+    /// All cores.
+    pub fn all() -> impl Iterator<Item = Self> {
+        riscv::CORES.iter().copied().map(Self)
+    }
+
+    /// The core with a name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().find(|core| core.name() == name)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Its instruction set.
+    #[must_use]
+    pub fn arch(self) -> Arch {
+        self.0.arch()
+    }
+
+    /// What it is, and the configuration and memory for which its cycles hold.
+    #[must_use]
+    pub fn conditions(self) -> &'static str {
+        self.0.conditions()
+    }
+
+    /// Where its cycles come from.
+    #[must_use]
+    pub fn source(self) -> &'static str {
+        self.0.source()
+    }
+
+    /// The cycles of the instruction at an address if `next` is executed after it, or, for `None`, anything outside of
+    /// its function; `None` if they are not known. The callee's first instruction follows a call. `operand` is the
+    /// value of the second operand, such as a divisor, where it is known.
+    #[must_use]
+    pub fn cycles(self, image: &dyn Image, at: u64, next: Option<u64>, operand: Option<u32>) -> Option<Cost> {
+        self.0.cost(Decoder::First, image, at, next, operand)
+    }
+}
+
+impl PartialEq for Core {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Core {}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One of the two decoders.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Decoder {
+    First,
+    Second,
+}
+
+/// How many cycles a core takes. An instruction's cycles may depend on the next one that is executed, and on nothing
+/// else of the past or future; operands give a range.
+pub(crate) trait CostModel: Sync {
+    /// See [`Core::name`].
+    fn name(&self) -> &'static str;
+
+    /// See [`Core::arch`].
+    fn arch(&self) -> Arch;
+
+    /// See [`Core::conditions`].
+    fn conditions(&self) -> &'static str;
+
+    /// See [`Core::source`].
+    fn source(&self) -> &'static str;
+
+    /// See [`Core::cycles`].
+    fn cost(
+        &self,
+        by: Decoder,
+        image: &dyn Image,
+        at: u64,
+        next: Option<u64>,
+        operand: Option<u32>,
+    ) -> Option<Cost>;
 }
 
 /// What an instruction set provides.

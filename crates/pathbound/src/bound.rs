@@ -1,6 +1,6 @@
-//! The most and the fewest instructions between an entry and its return.
+//! The most and the least that an execution costs between an entry and its return.
 //!
-//! Every instruction costs 1. The bound covers executions that *return*: paths into calls of functions that never
+//! Every instruction costs 1 or, in [cycles](crate::Unit), what the model of a core says. The bound covers executions that *return*: paths into calls of functions that never
 //! return, and into traps that no code follows, are left out and listed. Functions are solved callees first; a call
 //! costs what its callee costs. Longest paths are found twice: by potentials (`bound/longest.rs`), which form the
 //! certificate, and, if there are loops, as a linear program (`bound/ipet.rs`), which gives the witness. If the two
@@ -27,6 +27,7 @@ use crate::decline::{Decline, Site};
 use crate::facts::{Conflict, Facts, Place};
 use crate::graph::{Callee, Flow, Graph, Obstacle};
 use crate::image::Image;
+use crate::unit::Unit;
 use longest::{Longest, TooLarge};
 use loops::Loops;
 use paths::Paths;
@@ -35,18 +36,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most conflicts that are resolved, by 2^8 cases.
 pub const MOST_CONFLICTS: usize = 8;
 
-/// The most and the fewest instructions between an entry and its return.
+/// The most and the least that an execution costs between an entry and its return.
 #[derive(Clone, Debug)]
 pub struct Bound {
     /// The entry point.
     pub entry: u64,
-    /// The most instructions of an execution that returns, the entry's first and its return included.
-    pub instructions: u64,
-    /// The fewest.
-    pub shortest: u64,
+    /// What is counted.
+    pub unit: Unit,
+    /// The most that an execution costs that returns, the entry's first instruction and its return included.
+    pub most: u64,
+    /// The least.
+    pub least: u64,
     /// A longest path, in order of execution; in functions with loops, in order of address. Callees follow their calls.
-    /// If the path has more than a million steps, each function is listed once, after all its callers. The executions
-    /// add up to [`instructions`](Self::instructions).
+    /// If the path has more than a million steps, each function is listed once, after all its callers. The costs add up
+    /// to [`most`](Self::most).
     pub witness: Vec<Step>,
     /// Calls that never return, whose paths are not bounded: the name of the callee, and the call. Calls that lead to
     /// [`not_called`](Self::not_called) alone are not listed.
@@ -66,6 +69,8 @@ pub struct Step {
     pub address: u64,
     /// How often it is executed.
     pub executions: u64,
+    /// What its executions cost.
+    pub cost: u64,
     /// Depth of calls: 0 in the entry.
     pub depth: u32,
 }
@@ -92,7 +97,7 @@ pub struct BoundableLoop {
 /// Reasons that no fact removes: [`Decline::Obstacle`], [`Decline::Recursion`], [`Decline::IrreducibleLoop`],
 /// [`Decline::NeverReturns`].
 pub fn loops(image: &dyn Image, graph: &Graph, entry: u64) -> Result<Vec<BoundableLoop>, Decline> {
-    let paths = Paths::new(image, graph, entry, &BTreeSet::new())?;
+    let paths = Paths::new(image, graph, entry, &BTreeSet::new(), Unit::Instructions)?;
     if !paths.exist() {
         return Err(Decline::NeverReturns(Site::of(image, entry)));
     }
@@ -100,16 +105,28 @@ pub fn loops(image: &dyn Image, graph: &Graph, entry: u64) -> Result<Vec<Boundab
     Loops::found(image, &paths).map(|loops| loops.boundable(&paths))
 }
 
-/// Bounds an entry point.
+/// Bounds the instructions of an entry point.
 ///
 /// # Errors
 ///
 /// [`Decline`] says what cannot be bounded and where.
 pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Result<Bound, Decline> {
+    bound_in(Unit::Instructions, image, graph, entry, facts)
+}
+
+/// Bounds what an entry point costs in a unit.
+///
+/// # Errors
+///
+/// [`Decline`] says what cannot be bounded and where.
+pub fn bound_in(unit: Unit, image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Result<Bound, Decline> {
+    if let Some(core) = unit.core().filter(|core| core.arch() != image.arch()) {
+        return Err(Decline::OtherCore(core, image.arch()));
+    }
     if facts.conflicts.len() > MOST_CONFLICTS {
         return Err(Decline::TooManyConflicts(facts.conflicts.len()));
     }
-    let paths = Paths::new(image, graph, entry, &BTreeSet::new())?;
+    let paths = Paths::new(image, graph, entry, &BTreeSet::new(), unit)?;
     if !paths.exist() {
         return Err(Decline::NeverReturns(Site::of(image, entry)));
     }
@@ -122,10 +139,10 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
     let conflicts = conflicts.collect::<Result<Vec<_>, _>>()?;
 
     let mut cases = Vec::new();
-    let mut shortest: Option<u64> = None;
+    let mut shortest: Option<i64> = None;
     let mut best: Option<(i64, Vec<Step>)> = None;
     for avoid in avoidances(&loops, &conflicts) {
-        let paths = Paths::new(image, graph, entry, &avoid)?;
+        let paths = Paths::new(image, graph, entry, &avoid, unit)?;
         passable(image, graph, &paths)?;
         let longest = Longest::new(&paths, &loops).map_err(|TooLarge(at)| Decline::TooLarge(Site::of(image, at)))?;
         if let (Some(most), Some(fewest)) = (longest.bounds.get(&entry), longest::shortest(&paths).get(&entry)) {
@@ -146,12 +163,14 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
     let (Some((most, witness)), Some(shortest)) = (best, shortest) else {
         return Err(Decline::NeverReturns(Site::of(image, entry)));
     };
-    let instructions =
-        u64::try_from(most).map_err(|_| Decline::Disagreement(format!("the bound {most} is negative")))?;
+    let natural =
+        |cost: i64| u64::try_from(cost).map_err(|_| Decline::Disagreement(format!("a bound is negative: {cost}")));
+    let (most, least) = (natural(most)?, natural(shortest)?);
     let mut proof = Proof {
         entry: Address(entry),
         function: image.symbol(entry).filter(|symbol| symbol.address == entry).map(|symbol| symbol.name),
-        instructions,
+        unit,
+        most,
         assumptions: BTreeSet::new(),
         loops: described(image, loops),
         conflicts,
@@ -161,7 +180,7 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
     let (never_returning, not_called) = paths.never_returning(image, graph);
     let assumptions = Assumption::of(graph, &proof);
     proof.assumptions.clone_from(&assumptions);
-    Ok(Bound { entry, instructions, shortest, witness, never_returning, not_called, assumptions, proof })
+    Ok(Bound { entry, unit, most, least, witness, never_returning, not_called, assumptions, proof })
 }
 
 /// Declines if there is an obstacle on the paths.
@@ -171,7 +190,10 @@ fn passable(image: &dyn Image, graph: &Graph, paths: &Paths) -> Result<(), Decli
             let site = blamed(image, paths, address, &obstacle);
             Err(Decline::Obstacle(obstacle, Site::of(image, site)))
         }
-        None => Ok(()),
+        None => match paths.unpriced {
+            Some(address) => Err(Decline::UnknownCost(Site::of(image, address))),
+            None => Ok(()),
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Proofs that a bound holds, which can be verified without trusting the solver.
 //!
-//! A [`Proof`] gives for every instruction how many more can be executed until the entry returns: its *potential*. If
-//! every potential is at least the cost of its instruction plus the potential of each successor, potentials are upper
+//! A [`Proof`] gives for every instruction the most that can follow until its function returns, in instructions or
+//! cycles: its *potential*. If every potential is at least the cost of its instruction plus the potential of each successor, potentials are upper
 //! bounds. [`check`](mod@crate::check) verifies that instruction by instruction, without knowing how they were found. A
 //! loop would raise potentials without limit. So executing the place of a loop fact lowers the potential by the loop's
 //! *multiplier*, and entering the loop raises it by the multiplier times the number in the fact.
@@ -16,11 +16,12 @@ pub use crate::address::Address;
 use crate::assumption::Assumption;
 use crate::bound::Bound;
 use crate::image::{Provenance, Source};
+use crate::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The version of the format that is written and read.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// A proof about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +35,7 @@ pub struct Certificate {
     pub proof: Proof,
 }
 
-/// A proof that no execution of an entry that returns has more than `instructions` instructions.
+/// A proof that no execution of an entry that returns costs more than `most`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
@@ -42,8 +43,10 @@ pub struct Proof {
     pub entry: Address,
     /// Its name, if known.
     pub function: Option<String>,
-    /// The most instructions.
-    pub instructions: u64,
+    /// What is counted.
+    pub unit: Unit,
+    /// The most that an execution costs.
+    pub most: u64,
     /// The assumptions from the published list. The fields from here to `cases` are assumed in addition.
     pub assumptions: BTreeSet<Assumption>,
     /// The facts about loops.
@@ -104,7 +107,7 @@ pub struct Case {
     pub multipliers: Vec<i64>,
     /// Instructions from which no path returns.
     pub no_return: BTreeSet<Address>,
-    /// The most instructions from each one to the return of its function, itself included.
+    /// The most from each instruction to the return of its function, itself included.
     pub potentials: BTreeMap<Address, i64>,
 }
 

@@ -8,19 +8,20 @@
 //! callees included. Then, with the multiplier `m` of each loop,
 //!
 //! ```text
-//! instructions in rest(a) <= potential(a)
+//! cost of rest(a) <= potential(a)
 //!     + sum over loops of m * (executions of the place in rest(a) - at_most * entries in rest(a))
 //! ```
 //!
-//! by induction on the number of instructions in `rest(a)`. A return is the last instruction: 1 <= potential + m if it
-//! is a place. Any other instruction is followed by `rest(b)` of a successor; a call is followed by the whole of its
+//! by induction on the number of instructions in `rest(a)`. An instruction `a` costs `cost(a -> b)`: 1, or by the model
+//! of a core the most cycles that it takes if `b` follows. A return is the last instruction: its cost, whatever follows,
+//! is at most its potential, plus m if it is a place. Any other instruction is followed by `rest(b)` of a successor; a call is followed by the whole of its
 //! callee and then by `rest(b)`. The checker verifies that
 //!
 //! ```text
-//! potential(a) >= 1 - (m if a is a place) + (m * at_most of the loops a -> b enters) + potential(b)
+//! potential(a) >= cost(a -> b) - (m if a is a place) + (m * at_most of the loops a -> b enters) + potential(b)
 //! ```
 //!
-//! and for calls the same with the potential of the callee's first instruction, and the value of the loops that
+//! and for calls, where `b` in the cost is the callee's first instruction, the same with the potential of that, and the value of the loops that
 //! entering it enters, added on the right. Adding the bounds of the parts gives the bound of the whole. A tail call is
 //! a jump. For the whole execution, the facts make the sum over loops negative or zero: each place is executed at most
 //! `at_most` times for each entry. What remains is the entry's potential and the value of the loops that entering it
@@ -46,6 +47,7 @@ use crate::certificate::{Address, BoundedLoop, Case, Certificate, Proof};
 use crate::graph::{self, Callee, Graph, NeverReturns, Obstacle};
 use crate::image::{Image, Provenance};
 use crate::second_decoder::{Flow, Reader, Target};
+use crate::unit::Unit;
 use code::Code;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -53,8 +55,10 @@ use std::fmt;
 /// What a certificate proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// No execution of the entry that returns has more instructions, if all of the following holds.
-    pub instructions: u64,
+    /// What is counted.
+    pub unit: Unit,
+    /// No execution of the entry that returns costs more, if all of the following holds.
+    pub most: u64,
     /// The assumptions from the published list.
     pub assumptions: BTreeSet<Assumption>,
     /// The functions that are known by name never to return, one line each.
@@ -112,6 +116,9 @@ pub fn check(certificate: &Certificate, image: &dyn Image, provenance: &Provenan
 ///
 /// [`Rejection`] says at which instruction it fails.
 pub fn check_proof(proof: &Proof, image: &dyn Image) -> Result<Checked, Rejection> {
+    if let Some(core) = proof.unit.core().filter(|core| core.arch() != image.arch()) {
+        return reject(None, format!("{} executes {}, not {}", core.name(), core.arch().name(), image.arch().name()));
+    }
     let reader = Reader::new(image).map_err(|reason| rejection(None, reason))?;
     check_names(proof, image)?;
     check_never_returning(proof, &reader)?;
@@ -127,8 +134,8 @@ pub fn check_proof(proof: &Proof, image: &dyn Image) -> Result<Checked, Rejectio
         Checker { proof, reader: &reader, case }.check()?;
     }
     let (never_returning, not_called, facts) = stated(proof, &reader, &graph);
-    let (instructions, assumptions) = (proof.instructions, proof.assumptions.clone());
-    Ok(Checked { instructions, assumptions, never_returning, not_called, facts })
+    let (unit, most, assumptions) = (proof.unit, proof.most, proof.assumptions.clone());
+    Ok(Checked { unit, most, assumptions, never_returning, not_called, facts })
 }
 
 /// Verifies that the second decoder agrees with a graph: on the length of every instruction, on whether and how it
@@ -170,16 +177,16 @@ impl Checker<'_> {
         if self.case.multipliers.len() != self.proof.loops.len() || self.case.multipliers.iter().any(|m| *m < 0) {
             return reject(None, "a case must have one multiplier for each loop, none of them negative");
         }
-        let claimed = i128::from(self.proof.instructions);
+        let claimed = i128::from(self.proof.most);
         if self.potential(None, self.proof.entry)?.is_some_and(|most| most > claimed) {
             return reject(
                 Some(self.proof.entry),
-                format!("the potential is above the {claimed} instructions of the claim"),
+                format!("the potential is above the {claimed} {} of the claim", self.proof.unit),
             );
         }
         for (address, potential) in &self.case.potentials {
             // The value of what follows may be the largest number: adding to it must not wrap around.
-            let least = self.rest(*address)?.map(|rest| rest.saturating_add(1 - self.executing(*address)));
+            let least = self.rest(*address)?.map(|rest| rest.saturating_sub(self.executing(*address)));
             if let Some(least) = least.filter(|least| i128::from(*potential) < *least) {
                 return reject(Some(*address), format!("the potential {potential} is below {least}"));
             }
@@ -191,20 +198,22 @@ impl Checker<'_> {
         }
     }
 
-    /// The highest value of what follows an instruction; `None` if no path from it returns.
+    /// The highest value of a path from an instruction on, what it gains as a place aside; `None` if no path from it
+    /// returns.
     fn rest(&self, at: Address) -> Result<Option<i128>, Rejection> {
         let (next, flow) = decode(self.reader, at)?;
         match flow {
-            Flow::Next => self.potential(Some(at), next),
+            Flow::Next => self.costing(at, next),
             Flow::Jump(target) if self.ends(at, &target) => Ok(None),
-            Flow::Jump(Target::Address(target)) => self.potential(Some(at), target),
-            Flow::Branch(target) => Ok(self.potential(Some(at), next)?.max(self.potential(Some(at), target)?)),
+            Flow::Jump(Target::Address(target)) => self.costing(at, target),
+            Flow::Branch(target) => Ok(self.costing(at, next)?.max(self.costing(at, target)?)),
             Flow::Call(target) if self.ends(at, &target) || self.is_left_out(next) => Ok(None),
             Flow::Call(Target::Address(callee)) => {
+                let cost = self.cost(at, Some(callee))?;
                 let (callee, next) = (self.potential(None, callee)?, self.potential(Some(at), next)?);
-                Ok(callee.zip(next).map(|(callee, next)| callee.saturating_add(next)))
+                Ok(callee.zip(next).map(|(callee, next)| callee.saturating_add(next).saturating_add(cost)))
             }
-            Flow::Return => Ok(Some(0)),
+            Flow::Return => self.cost(at, None).map(Some),
             Flow::Trap if self.reader.image.code(next.0).is_none() => Ok(None),
             Flow::Uncounted | Flow::Trap | Flow::Elsewhere => reject(Some(at), "it cannot be bounded"),
             Flow::Jump(Target::External(name)) | Flow::Call(Target::External(name)) => {
@@ -241,6 +250,18 @@ impl Checker<'_> {
         let loops = self.proof.loops.iter().zip(&self.case.multipliers).filter(|(entered, _)| enters(&entered.members));
         let worth = loops.map(|(entered, m)| i128::from(entered.at_most).saturating_mul(i128::from(*m)));
         Ok(Some(worth.fold(i128::from(*potential), i128::saturating_add)))
+    }
+
+    /// The highest value of a path that executes an instruction and then another one of its function.
+    fn costing(&self, at: Address, next: Address) -> Result<Option<i128>, Rejection> {
+        let Some(potential) = self.potential(Some(at), next)? else { return Ok(None) };
+        Ok(Some(potential.saturating_add(self.cost(at, Some(next))?)))
+    }
+
+    /// What an instruction costs.
+    fn cost(&self, at: Address, next: Option<Address>) -> Result<i128, Rejection> {
+        let cost = self.proof.unit.most_by_second(self.reader.image, at.0, next.map(|next| next.0));
+        cost.map(i128::from).ok_or_else(|| rejection(Some(at), "its cost is not known"))
     }
 
     /// The sum of the multipliers of the loops whose place is an instruction.

@@ -1,5 +1,6 @@
 //! Why there is no bound.
 
+use crate::arch::{Arch, Core};
 use crate::facts::Place;
 use crate::graph::Obstacle;
 use crate::image::{Image, Source};
@@ -89,6 +90,10 @@ pub enum Decline {
     TooManyConflicts(usize),
     /// A path of a function has more instructions than can be counted exactly.
     TooLarge(Site),
+    /// The model of a core does not say what an instruction costs.
+    UnknownCost(Site),
+    /// The core executes another instruction set than that of the file.
+    OtherCore(Core, Arch),
     /// The two solvers disagree: a defect of this library.
     Disagreement(String),
 }
@@ -118,6 +123,8 @@ impl Decline {
             Self::NeverReturns(_) => "never returns".to_owned(),
             Self::UselessFact(_) | Self::RefusedFact(..) | Self::TooManyConflicts(_) => "facts".to_owned(),
             Self::TooLarge(_) => "too large".to_owned(),
+            Self::UnknownCost(_) => "unknown cost".to_owned(),
+            Self::OtherCore(..) => "other core".to_owned(),
             Self::Disagreement(_) => "defect".to_owned(),
         }
     }
@@ -168,8 +175,15 @@ impl fmt::Display for Decline {
             Self::TooLarge(site) => {
                 write!(
                     f,
-                    "more than 2^53 instructions in the function at {site}: lower the numbers in the facts about loops"
+                    "more than 2^53 in the function at {site}: lower the numbers in the facts about loops"
                 )
+            }
+            Self::UnknownCost(site) => {
+                write!(f, "instruction at {site} whose cycles the model of the core does not give: keep it off the paths \
+                     that return, or bound instructions")
+            }
+            Self::OtherCore(core, arch) => {
+                write!(f, "{} executes {}, and this is code for {}", core.name(), core.arch().name(), arch.name())
             }
             Self::Disagreement(difference) => {
                 write!(f, "the two solvers disagree, a defect of pathbound, please report it: {difference}")

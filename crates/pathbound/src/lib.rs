@@ -35,7 +35,7 @@
 //! let graph = Graph::explore(&file, &[entry], &NeverReturns::default())?;
 //! let bound = bound(&file, &graph, entry, &Facts::default())?;
 //! let certificate = Certificate::of(&bound, file.provenance());
-//! assert_eq!(check(&certificate, &file, file.provenance())?.instructions, bound.instructions);
+//! assert_eq!(check(&certificate, &file, file.provenance())?.most, bound.most);
 //!
 //! // ... and what it executes, counted by a copy of its code in this process.
 //! let process = Process::current()?;
@@ -47,12 +47,12 @@
 //! let copy = unsafe { std::mem::transmute::<*const std::ffi::c_void, extern "C" fn(u64, u64) -> u64>(copy) };
 //! let before = executed();
 //! assert_eq!(copy(3, 2), 3);
-//! assert!((bound.shortest..=bound.instructions).contains(&(executed() - before)));
+//! assert!((bound.least..=bound.most).contains(&(executed() - before)));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The unit is the executed instruction, never time. The instruction sets are those in [`Arch::ALL`]; the code that
+//! The unit is the executed instruction or, for some [cores](Core), the cycle. The instruction sets are those in [`Arch::ALL`]; the code that
 //! depends on one is in [`arch`], and in [`counter`], which supports x86-64 only.
 
 mod address;
@@ -67,13 +67,15 @@ pub mod facts;
 pub mod graph;
 pub mod image;
 mod second_decoder;
+pub mod unit;
 
-pub use arch::Arch;
+pub use arch::{Arch, Core};
 pub use assumption::Assumption;
-pub use bound::{Bound, bound, loops};
+pub use bound::{Bound, bound, bound_in, loops};
 pub use certificate::Certificate;
 pub use check::check;
 pub use decline::{Decline, Site};
 pub use facts::Facts;
 pub use graph::Graph;
 pub use image::{ElfFile, Image, Process};
+pub use unit::Unit;

@@ -119,7 +119,7 @@ impl Analysis {
             // The only loop is the one that waits for the lock.
             let tried = |one: &BoundableLoop| LoopFact { place: Place::Address(one.place), at_most: 1 };
             let loops = pathbound::loops(file, &graph, entry).ok()?.iter().map(tried).collect();
-            Some(proved(file, entry, &Facts { loops, ..Facts::default() }, never).ok()?.instructions)
+            Some(proved(file, entry, &Facts { loops, ..Facts::default() }, never).ok()?.most)
         };
         let guarded = |one: &'static SharedSubject| Some((one.lock?, one.guards.filter(|it| it.heap == subject.name)?));
         let under: Vec<_> = shared::all().iter().filter_map(guarded).collect();
@@ -146,14 +146,14 @@ impl Analysis {
     #[must_use]
     pub fn limit_in_heap(&self, subject: &Subject, operation: Operation) -> Option<u64> {
         match Marked::new(self, subject, operation) {
-            Ok(Some(marked)) => marked.bound().ok().flatten().map(|bound| bound.instructions),
+            Ok(Some(marked)) => marked.bound().ok().flatten().map(|bound| bound.most),
             _ => self.without_loops(subject, operation),
         }
     }
 
     fn without_loops(&self, subject: &Subject, operation: Operation) -> Option<u64> {
         let entry = self.entry(subject, operation);
-        proved(self.file(), entry, &Facts::default(), self.calls_without_report()).ok().map(|bound| bound.instructions)
+        proved(self.file(), entry, &Facts::default(), self.calls_without_report()).ok().map(|bound| bound.most)
     }
 }
 

@@ -46,10 +46,10 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
         let both = |marked: &Marked<'_>| Some((marked.bound().ok()?, marked.formula().ok()?));
         let (bound, formula) = marked.as_ref().and_then(both).unwrap_or((None, None));
         let bound = match (bound, &formula) {
-            (Some(bound), _) => Ok(bound.instructions),
+            (Some(bound), _) => Ok(bound.most),
             (None, Some(_)) => Err(None),
             (None, None) => proved(analysis.file(), entry, &Facts::default(), analysis.calls_without_report())
-                .map(|bound| bound.instructions)
+                .map(|bound| bound.most)
                 .map_err(|why| Some(why.brief())),
         };
         Operation {
@@ -104,7 +104,7 @@ pub fn bound_in(
             proved(analysis.file(), entry, &Facts::default(), analysis.calls_without_report()).ok()?
         }
     };
-    Some(bound.instructions)
+    Some(bound.most)
 }
 
 fn limit(bytes: usize) -> Option<u64> {

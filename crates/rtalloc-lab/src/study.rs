@@ -240,9 +240,9 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     });
     let names: BTreeSet<String> = bound.never_returning.iter().map(|(name, _)| name.clone()).collect();
     Bounded {
-        most: bound.instructions,
+        most: bound.most,
         in_largest: None,
-        fewest: bound.shortest,
+        fewest: bound.least,
         assumptions: bound.proof.assumptions.clone(),
         facts: assumed(image, bound),
         never_returning: names.into_iter().collect(),

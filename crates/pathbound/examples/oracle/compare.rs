@@ -419,7 +419,7 @@ impl Oracle {
             (_, Some(loops)) if wrong.is_none() => {
                 let facts = Facts { loops: measure::facts(&graph, &loops, &executed), ..Facts::default() };
                 match bound(&self.objects[object].image, &graph, address, &facts) {
-                    Ok(bound) => Some((bound.shortest, bound.instructions)),
+                    Ok(bound) => Some((bound.least, bound.most)),
                     Err(decline) => {
                         if matches!(decline, pathbound::Decline::Disagreement(_)) {
                             wrong = Some(decline.to_string());

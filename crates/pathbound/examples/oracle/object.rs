@@ -109,7 +109,7 @@ impl Object {
                 if let Err(rejection) = checked.map(|_| ()).and_then(|()| second_opinion(&graph, &self.image)) {
                     return Verdict::Defect(format!("the checker differs: {rejection}"));
                 }
-                Verdict::Bounded { most: bound.instructions, fewest: bound.shortest, graph }
+                Verdict::Bounded { most: bound.most, fewest: bound.least, graph }
             }
             Err(Decline::Disagreement(what)) => Verdict::Defect(format!("the solvers differ: {what}")),
             Err(decline @ Decline::UnboundedLoops(_)) => match loops(&self.image, &graph, entry) {

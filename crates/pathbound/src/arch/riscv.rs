@@ -3,8 +3,10 @@
 //! The decoder reads what the analysis needs: the length, the flow, and what integer registers hold. It does not check
 //! every encoding; the [second decoder](second) does, and an instruction that one of the two does not know is disputed.
 
+mod cores;
 mod decode;
 mod second;
+mod work;
 
 use super::linked::{Effect, Linked, Registers, ZERO, taken};
 use super::{Decoded, InstructionSet, Relocation, Target, Transfer};
@@ -15,6 +17,8 @@ use decode::{Instruction, RA, SP};
 use object::elf;
 use std::collections::BTreeSet;
 use std::ops::Range;
+
+pub(super) use cores::CORES;
 
 /// RV32.
 pub(super) const RV32: RiscV<false> = RiscV;

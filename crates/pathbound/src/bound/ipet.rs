@@ -21,7 +21,14 @@ struct Block {
     out: Vec<usize>,
 }
 
-/// How often each instruction of a function is executed on a longest path.
+impl Block {
+    fn last(&self) -> u64 {
+        self.instructions[self.instructions.len() - 1]
+    }
+}
+
+/// How often each instruction of a function is executed on a longest path, and what its executions cost without
+/// callees.
 ///
 /// # Errors
 ///
@@ -31,26 +38,34 @@ pub(super) fn executions(
     loops: &Loops,
     longest: &Longest<'_>,
     function: u64,
-) -> Result<BTreeMap<u64, u64>, String> {
+) -> Result<BTreeMap<u64, Executed>, String> {
     let (mut blocks, leader) = blocks(paths, function);
     let mut edges = Vec::new();
     for from in 0..blocks.len() {
-        let last = blocks[from].instructions[blocks[from].instructions.len() - 1];
+        let last = blocks[from].last();
         for next in &paths.points[&last].next {
             blocks[from].out.push(edges.len());
             blocks[leader[next]].into.push(edges.len());
             edges.push((last, *next));
         }
     }
+    // Without the last instruction, whose cost is that of the edge that is taken, or of leaving the function.
     let costs: Vec<i64> = blocks
         .iter()
-        .map(|block| block.instructions.iter().try_fold(0i64, |sum, address| sum.checked_add(longest.cost(*address)?)))
+        .map(|block| {
+            let pairs = block.instructions.windows(2).map(|pair| longest.cost(pair[0], Some(pair[1])));
+            let leaving = block.out.is_empty().then(|| longest.cost(block.last(), None));
+            pairs.chain(leaving).try_fold(0i64, |sum, cost| sum.checked_add(cost?))
+        })
         .collect::<Option<_>>()
         .ok_or("the cost of a block overflows")?;
+    let edge_costs = edges.iter().map(|(from, to)| longest.cost(*from, Some(*to))).collect::<Option<Vec<i64>>>();
+    let edge_costs = edge_costs.ok_or("the cost of an edge overflows")?;
 
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     let unlimited = (0.0, f64::INFINITY);
-    let variables: Vec<_> = edges.iter().map(|(_, to)| problem.add_var(costs[leader[to]] as f64, unlimited)).collect();
+    let worth = |edge: usize| edge_costs[edge] as f64 + costs[leader[&edges[edge].1]] as f64;
+    let variables: Vec<_> = (0..edges.len()).map(|edge| problem.add_var(worth(edge), unlimited)).collect();
     for (index, block) in blocks.iter().enumerate().filter(|(_, block)| !block.out.is_empty()) {
         let mut flow: BTreeMap<usize, f64> = block.into.iter().map(|edge| (*edge, 1.0)).collect();
         block.out.iter().for_each(|edge| *flow.entry(*edge).or_default() -= 1.0);
@@ -95,20 +110,40 @@ pub(super) fn executions(
         let entries = limit.entries.iter().map(|edge| taken[*edge]).sum::<i128>() + limit.entered;
         limit.block.is_some_and(|place| executed(place) <= limit.at_most * entries)
     });
-    let total: i128 = (0..blocks.len()).map(|block| executed(block) * i128::from(costs[block])).sum();
+    let in_blocks: i128 = (0..blocks.len()).map(|block| executed(block) * i128::from(costs[block])).sum();
+    let total = in_blocks + taken.iter().zip(&edge_costs).map(|(taken, cost)| taken * i128::from(*cost)).sum::<i128>();
     let bound = longest.bounds[&function];
     if !flows || !within || taken.iter().any(|taken| *taken < 0) || total != i128::from(bound) {
         return Err(format!(
-            "{function:#x} has {bound} instructions by its potentials, {} by its linear program ({total} rounded)",
+            "{function:#x} costs {bound} by its potentials, {} by its linear program ({total} rounded)",
             solution.objective() + costs[0] as f64,
         ));
     }
     let mut executions = BTreeMap::new();
-    for (index, block) in blocks.iter().enumerate() {
-        let executed = u64::try_from(executed(index)).map_err(|error| error.to_string())?;
-        executions.extend(block.instructions.iter().filter(|_| executed > 0).map(|address| (*address, executed)));
+    for (index, block) in blocks.iter().enumerate().filter(|(index, _)| executed(*index) > 0) {
+        let times = executed(index);
+        let mut enter = |address, cost| {
+            let (times, cost) = (u64::try_from(times), u64::try_from(cost));
+            executions.insert(address, Executed { times: times.ok()?, cost: cost.ok()? });
+            Some(())
+        };
+        let own = |address: u64, next: Option<u64>| i128::from(paths.points[&address].cost(next).most);
+        let within = block.instructions.windows(2).try_for_each(|pair| enter(pair[0], times * own(pair[0], Some(pair[1]))));
+        let last = match block.out.as_slice() {
+            [] => times * own(block.last(), None),
+            out => out.iter().map(|edge| taken[*edge] * own(block.last(), Some(edges[*edge].1))).sum(),
+        };
+        within.and_then(|()| enter(block.last(), last)).ok_or("more executions than can be counted")?;
     }
     Ok(executions)
+}
+
+/// The executions of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Executed {
+    pub times: u64,
+    /// What all of them cost, without callees.
+    pub cost: u64,
 }
 
 /// A loop fact, as a constraint on edges.

@@ -1,6 +1,6 @@
 //! Longest and shortest paths.
 //!
-//! Loops are priced from the inside out: a loop's *multiplier* is the cost of its most expensive cycle through its
+//! An instruction costs 1, or cycles that depend on what follows it. Loops are priced from the inside out: a loop's *multiplier* is the cost of its most expensive cycle through its
 //! place. Executing the place lowers the value of a path by the multiplier; entering the loop raises it by `at_most`
 //! multipliers. Then no cycle has a positive value, so that relaxation finds the longest path from each instruction to
 //! the return, its *potential*. Every cycle through the place passes the header, so a path of the highest value can be
@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// The largest bound: up to here, floating-point numbers represent all integers.
-pub(super) const MOST_INSTRUCTIONS: i64 = 1 << 53;
+pub(super) const LARGEST: i64 = 1 << 53;
 
 /// The longest paths.
 #[derive(Clone, Debug)]
@@ -23,11 +23,11 @@ pub(super) struct Longest<'a> {
     pub multipliers: Vec<i64>,
     /// By instruction: the longest path to the return of its function, itself included, loops priced.
     pub potentials: BTreeMap<u64, i64>,
-    /// By function: the most instructions of one execution, those of its callees included.
+    /// By function: the most that one execution costs, callees included.
     pub bounds: BTreeMap<u64, i64>,
 }
 
-/// A function has more than [`MOST_INSTRUCTIONS`], or computing its bound overflows.
+/// A function costs more than [`LARGEST`], or computing its bound overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge(pub u64);
 
@@ -42,17 +42,19 @@ impl<'a> Longest<'a> {
         Ok(longest)
     }
 
-    /// What an instruction costs with all that it calls.
-    pub fn cost(&self, address: u64) -> Option<i64> {
-        match self.paths.points[&address].callee {
-            Some(callee) => self.bounds[&callee].checked_add(1),
-            None => Some(1),
-        }
+    /// What an instruction costs with all that it calls, if a successor follows.
+    pub fn cost(&self, address: u64, next: Option<u64>) -> Option<i64> {
+        let point = &self.paths.points[&address];
+        let own = point.cost(next).most;
+        point.callee.map_or(Some(own), |callee| self.bounds[&callee].checked_add(own))
     }
 
     /// The next instruction on a longest path; `None` if the function is left.
     pub fn next(&self, address: u64) -> Option<u64> {
-        let worth = |next: &u64| Some(self.entering(Some(address), *next)? + self.potentials[next]);
+        let worth = |next: &u64| {
+            let cost = self.cost(address, Some(*next))?;
+            Some(cost + self.entering(Some(address), *next)? + self.potentials[next])
+        };
         self.paths.points[&address].next.iter().copied().max_by_key(|next| (worth(next), Reverse(*next)))
     }
 
@@ -74,7 +76,7 @@ impl<'a> Longest<'a> {
         relaxed?;
         let bound = self.entering(None, function)?.checked_add(self.potentials[&function])?;
         self.bounds.insert(function, bound);
-        (bound <= MOST_INSTRUCTIONS).then_some(())
+        (bound <= LARGEST).then_some(())
     }
 
     /// Raises values until each is that of the longest path. Without a cycle of positive value, there are at most as
@@ -99,15 +101,15 @@ impl<'a> Longest<'a> {
     /// that no path continues, the outer one an overflow.
     fn value(&self, address: u64, values: &BTreeMap<u64, i64>) -> Option<Option<i64>> {
         let point = &self.paths.points[&address];
-        let mut best = point.leaves().then_some(0);
+        let mut best = if point.leaves() { Some(self.cost(address, None)?) } else { None };
         for next in &point.next {
             if let Some(value) = values.get(next) {
-                best = best.max(Some(value.checked_add(self.entering(Some(address), *next)?)?));
+                let value = value.checked_add(self.entering(Some(address), *next)?)?;
+                best = best.max(Some(value.checked_add(self.cost(address, Some(*next))?)?));
             }
         }
         let Some(best) = best else { return Some(None) };
-        let executing = self.cost(address)?.checked_sub(self.executing(address))?;
-        Some(Some(best.checked_add(executing)?))
+        Some(Some(best.checked_sub(self.executing(address))?))
     }
 
     /// What a path gains by entering loops.
@@ -127,24 +129,25 @@ impl<'a> Longest<'a> {
     }
 }
 
-/// The fewest instructions of each function (Dijkstra).
-pub(super) fn shortest(paths: &Paths) -> BTreeMap<u64, u64> {
-    let mut shortest: BTreeMap<u64, u64> = BTreeMap::new();
+/// The least that each function costs (Dijkstra).
+pub(super) fn shortest(paths: &Paths) -> BTreeMap<u64, i64> {
+    let mut shortest: BTreeMap<u64, i64> = BTreeMap::new();
     for function in &paths.functions {
         let mut seen = BTreeSet::new();
-        let mut waiting = BinaryHeap::from([Reverse((0u64, *function))]);
+        let mut waiting = BinaryHeap::from([Reverse((0i64, *function))]);
         while let Some(Reverse((before, address))) = waiting.pop() {
             if !seen.insert(address) {
                 continue;
             }
             let point = &paths.points[&address];
-            let after = before + 1 + point.callee.map_or(0, |callee| shortest[&callee]);
+            let before = before + point.callee.map_or(0, |callee| shortest[&callee]);
             if point.leaves() {
+                let after = before + point.cost(None).least;
                 // Not necessarily the least: an instruction that is reached sooner may call a longer callee.
                 let least = shortest.entry(*function).or_insert(after);
                 *least = after.min(*least);
             }
-            waiting.extend(point.next.iter().map(|next| Reverse((after, *next))));
+            waiting.extend(point.next.iter().map(|next| Reverse((before + point.cost(Some(*next)).least, *next))));
         }
     }
     shortest

@@ -3,6 +3,7 @@
 use crate::decline::{Decline, Site};
 use crate::graph::{Callee, Flow, Graph, NeverReturns, Node, Obstacle};
 use crate::image::Image;
+use crate::unit::{Cost, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An instruction on a path that returns.
@@ -12,12 +13,19 @@ pub(super) struct Point {
     pub next: Vec<u64>,
     /// The function of the graph that is called, if any.
     pub callee: Option<u64>,
+    /// What it costs itself, for each successor; where the function is left, one cost.
+    costs: Vec<Cost>,
 }
 
 impl Point {
     /// Whether the function is left from here, by a return or a tail call.
     pub fn leaves(&self) -> bool {
         self.next.is_empty()
+    }
+
+    /// What it costs itself if a successor follows, or, for `None`, where the function is left.
+    pub fn cost(&self, next: Option<u64>) -> Cost {
+        self.costs[next.and_then(|next| self.next.iter().position(|one| *one == next)).unwrap_or(0)]
     }
 }
 
@@ -32,6 +40,8 @@ pub(super) struct Paths {
     pub dead: BTreeSet<u64>,
     /// The functions on them, callees before callers.
     pub functions: Vec<u64>,
+    /// The first instruction whose cost is not known.
+    pub unpriced: Option<u64>,
 }
 
 impl Paths {
@@ -40,11 +50,30 @@ impl Paths {
     /// # Errors
     ///
     /// [`Decline::Recursion`], and [`Decline::Disagreement`] if a function returns but never does so in the graph.
-    pub fn new(image: &dyn Image, graph: &Graph, entry: u64, avoid: &BTreeSet<u64>) -> Result<Self, Decline> {
+    pub fn new(
+        image: &dyn Image,
+        graph: &Graph,
+        entry: u64,
+        avoid: &BTreeSet<u64>,
+        unit: Unit,
+    ) -> Result<Self, Decline> {
         let returning = returning(graph, entry, avoid)?;
-        let points = points(graph, entry, &returning);
+        let mut points = points(graph, entry, &returning);
+        let mut unpriced = None;
+        for (address, point) in &mut points {
+            let ways: Vec<Option<u64>> = match (point.callee, point.next.as_slice()) {
+                (Some(callee), next) => vec![Some(callee); next.len().max(1)],
+                (None, []) => vec![None],
+                (None, next) => next.iter().copied().map(Some).collect(),
+            };
+            let costs: Option<Vec<Cost>> = ways.iter().map(|next| unit.cost(image, *address, *next)).collect();
+            point.costs = costs.unwrap_or_else(|| {
+                unpriced = unpriced.or(Some(*address));
+                vec![Cost { least: 0, most: 0 }; ways.len()]
+            });
+        }
         let dead = dead(graph, entry, &points, &returning, avoid);
-        let mut paths = Self { entry, points, dead, functions: Vec::new() };
+        let mut paths = Self { entry, points, dead, functions: Vec::new(), unpriced };
         if paths.points.contains_key(&entry) {
             paths.functions = paths.callees_first(image)?;
         }
@@ -254,7 +283,7 @@ fn points(graph: &Graph, entry: u64, returning: &BTreeSet<u64>) -> BTreeMap<u64,
         next.dedup();
         let callee = graph.node(address).and_then(Node::callee).filter(|callee| returning.contains(callee));
         waiting.extend(next.iter().copied().chain(callee));
-        points.insert(address, Point { next, callee });
+        points.insert(address, Point { next, callee, costs: Vec::new() });
     }
     points
 }

@@ -17,7 +17,7 @@ fn tight() -> (Program, Proof) {
     let program = Program::new(&instructions, &[(0, "main"), (6, "callee"), (9, "tail")]);
     let facts = Facts { loops: vec![program.at_most(3, 4), program.at_most(6, 3)], ..Facts::default() };
     let bound = verified(&program, 0, &facts).expect("a bound");
-    assert_eq!(bound.instructions, 1 + 4 * (3 + 3 * 2 + 1) + 2 + 2);
+    assert_eq!(bound.most, 1 + 4 * (3 + 3 * 2 + 1) + 2 + 2);
     (program, bound.proof)
 }
 
@@ -29,7 +29,7 @@ fn pruned() -> (Program, Proof) {
     let at = |index| Place::Address(program.at(index));
     let facts = Facts { conflicts: vec![Conflict { first: at(4), second: at(4) }], ..Facts::default() };
     let bound = verified(&program, 0, &facts).expect("a bound");
-    assert_eq!(bound.instructions, 5);
+    assert_eq!(bound.most, 5);
     (program, bound.proof)
 }
 
@@ -43,7 +43,7 @@ fn rejected(program: &Program, proof: &Proof, why: &str) {
 #[test]
 fn a_lower_claim_is_rejected() {
     for (program, mut proof) in [tight(), pruned()] {
-        proof.instructions -= 1;
+        proof.most -= 1;
         rejected(&program, &proof, "the claim is lower by one");
     }
 }
@@ -215,7 +215,7 @@ fn straight_code_is_not_a_loop() {
         for index in 0..4 {
             *proof.cases[0].potentials.get_mut(&Address(program.at(index))).expect("its own key") -= 3;
         }
-        proof.instructions -= 3;
+        proof.most -= 3;
         proof
     };
     rejected(&program, &forged(0), "one instruction that does not lead to itself is not a loop");
@@ -261,13 +261,13 @@ fn only_the_user_can_state_that_a_function_with_a_return_never_returns() {
     // `exit` returns.
     let program = Program::new(&[Jne(2), Ret, Call(4), Ret, Nop, Ret], &[(0, "main"), (4, "exit")]);
     let mut proof = verified(&program, 0, &Facts::default()).expect("a bound").proof;
-    assert_eq!(proof.instructions, 5);
+    assert_eq!(proof.most, 5);
     let call = Address(program.at(2));
     let exit = Address(program.at(4));
     proof.never_returning = vec![NeverReturning { name: "exit".to_owned(), address: Some(exit), calls: [call].into() }];
     proof.cases[0].no_return = [call].into();
     proof.cases[0].potentials = [(Address(program.at(0)), 2), (Address(program.at(1)), 1)].into();
-    proof.instructions = 2;
+    proof.most = 2;
     // The published list vouches for names of other files only.
     proof.assumptions.insert(Assumption::NeverReturns);
     rejected(&program, &proof, "functions that are stated not to be called");
@@ -318,7 +318,7 @@ fn no_changed_field_lowers_a_claim_or_hides_an_assumption() {
                 }
                 changed += 1;
                 let Ok(checked) = check_proof(&other, &program) else { continue };
-                assert!(checked.instructions >= sound.instructions, "{path}: {other:?}");
+                assert!(checked.most >= sound.most, "{path}: {other:?}");
                 assert!(checked.assumptions.is_superset(&sound.assumptions), "{path}: {other:?}");
                 let facts = (other.loops != proof.loops) || (other.conflicts != proof.conflicts);
                 assert_eq!(facts, checked.facts != sound.facts, "{path}: {checked:?}");
@@ -335,7 +335,7 @@ fn no_changed_field_lowers_a_claim_or_hides_an_assumption() {
     // The claim and potentials may be larger. Changed facts are shown. `abort` is found to trap even if the proof does
     // not list it. Fewer instructions may be left out as avoided or as never returning.
     let may = [
-        "/instructions",
+        "/most",
         "/assumptions",
         "/loops/at_most",
         "/conflicts",

@@ -72,8 +72,8 @@ fn a_file_is_bounded_and_its_certificate_checked() {
     let bound = bound(&file, &graph, entry, &facts).unwrap_or_else(|decline| panic!("{decline}"));
     // A loop that goes around 16 times begins 17 iterations.
     let triangle = 1 + 17 * 3 + 1;
-    assert_eq!(bound.instructions, 4 + 17 * (4 + triangle) + 2 + 4);
-    assert_eq!(bound.shortest, 4 + (4 + 5) + 2 + 3);
+    assert_eq!(bound.most, 4 + 17 * (4 + triangle) + 2 + 4);
+    assert_eq!(bound.least, 4 + (4 + 5) + 2 + 3);
     assert_eq!(bound.never_returning.len(), 1);
     assert_eq!(bound.never_returning[0].0, "abort");
 
@@ -81,7 +81,7 @@ fn a_file_is_bounded_and_its_certificate_checked() {
     assert_eq!(certificate.proof.function.as_deref(), Some("sums"));
     let read = Certificate::from_json(&certificate.to_json()).expect("a certificate");
     let checked = check(&read, &file, file.provenance()).unwrap_or_else(|rejection| panic!("{rejection}"));
-    assert_eq!(checked.instructions, bound.instructions);
+    assert_eq!(checked.most, bound.most);
     assert!(checked.facts.iter().any(|line| line.contains("sums.c:22")), "{:?}", checked.facts);
     assert!(matches!(&checked.never_returning[..], [line] if line.starts_with("abort never returns")), "{checked:?}");
     assert!(checked.assumptions.contains(&Assumption::NeverReturns), "{checked:?}");

@@ -134,13 +134,13 @@ fn a_caught_exception_is_declined() {
 
 #[test]
 fn a_handler_that_continues_unwinding_is_not_an_obstacle() {
-    assert_eq!(of_source("cleans").0.expect("a bound").instructions, 4 + 3);
+    assert_eq!(of_source("cleans").0.expect("a bound").most, 4 + 3);
 }
 
 #[test]
 fn a_function_that_returns_is_followed_whatever_its_name() {
     let bound = of_source("f").0.expect("a bound");
-    assert_eq!((bound.instructions, bound.shortest), (4 + 3, 3), "through exit, which returns");
+    assert_eq!((bound.most, bound.least), (4 + 3, 3), "through exit, which returns");
     assert_eq!(bound.never_returning.len(), 1, "abort does not");
 }
 
@@ -164,7 +164,7 @@ fn a_loop_that_tests_first_tests_once_more_than_its_body_runs() {
     let program = Program::new(&[Jne(3), Nop, Jmp(0), Ret], &[(0, "main")]).with_lines(&[(0, 1), (1, 2), (2, 1)]);
     let of = |facts: &[LoopFact]| {
         let facts = Facts { loops: facts.to_vec(), ..Facts::default() };
-        verified(&program, 0, &facts).expect("a bound").instructions
+        verified(&program, 0, &facts).expect("a bound").most
     };
     assert_eq!(of(&[line(1, 4)]), 4 * 3 + 2, "stated for the condition, which is tested a fifth time");
     assert_eq!(of(&[program.at_most(0, 5)]), 4 * 3 + 2, "stated for the test");
@@ -225,7 +225,7 @@ fn a_path_too_long_to_write_out_is_summarised() {
         names.iter().enumerate().map(|(number, name)| (3 * number, name.as_str())).collect();
     let program = Program::new(&code, &functions);
     let bound = verified(&program, 0, &Facts::default()).expect("a bound");
-    assert_eq!(bound.instructions, 3 * ((1 << depth) - 1) + (1 << depth));
+    assert_eq!(bound.most, 3 * ((1 << depth) - 1) + (1 << depth));
     assert_eq!(bound.witness.len(), 3 * depth + 1);
 }
 
@@ -239,7 +239,7 @@ fn numbers_that_overflow_do_not_make_a_proof() {
     proof.cases[0].multipliers = vec![i64::MAX];
     proof.cases[0].potentials.values_mut().for_each(|potential| *potential = i64::MAX);
     proof.cases[0].potentials.insert(proof.entry, 2);
-    proof.instructions = 2;
+    proof.most = 2;
     let rejection = check_proof(&proof, &program).expect_err("five instructions are not two");
     assert_eq!(rejection.address, Some(program.at(0)), "{rejection}");
 }

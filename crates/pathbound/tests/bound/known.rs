@@ -11,7 +11,7 @@ use pathbound::{Decline, Facts};
 
 /// The most and the fewest instructions.
 fn counts(program: &Program, facts: &Facts) -> Result<(u64, u64), Decline> {
-    verified(program, 0, facts).map(|bound| (bound.instructions, bound.shortest))
+    verified(program, 0, facts).map(|bound| (bound.most, bound.least))
 }
 
 fn loops(loops: Vec<LoopFact>) -> Facts {
@@ -182,7 +182,7 @@ fn paths_that_do_not_return_are_left_out_and_listed() {
     let instructions = [Jne(3), Jne(6), Ret, Nop, Nop, Call(8), Nop, Jmp(9), Hang, Ud2];
     let program = Program::new(&instructions, &[(0, "main"), (8, "abort")]);
     let bound = verified(&program, 0, &Facts::default()).expect("a bound");
-    assert_eq!((bound.instructions, bound.shortest), (3, 3));
+    assert_eq!((bound.most, bound.least), (3, 3));
     let mut listed: Vec<_> = bound.never_returning.iter().map(|(name, site)| (name.as_str(), site.address)).collect();
     listed.sort_unstable();
     assert_eq!(listed, [("abort", program.at(5)), ("trap", program.at(9))]);
@@ -196,7 +196,7 @@ fn a_function_that_never_returns_need_not_be_known_by_name() {
     let instructions = [Jne(2), Ret, Call(4), Bad, Rep, Kernel, Jmp(4)];
     let program = Program::new(&instructions, &[(0, "main"), (4, "hang")]);
     let bound = verified(&program, 0, &Facts::default()).expect("a bound");
-    assert_eq!(bound.instructions, 2);
+    assert_eq!(bound.most, 2);
     assert_eq!(bound.never_returning[0].0, "hang");
     assert_eq!(bound.proof.never_returning, [], "nothing is assumed");
 }

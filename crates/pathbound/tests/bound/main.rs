@@ -15,9 +15,9 @@ use program::Program;
 fn verified(program: &Program, entry: usize, facts: &Facts) -> Result<Bound, Decline> {
     let bound = bound(program, &program.graph(entry), program.at(entry), facts)?;
     let executed: u64 = bound.witness.iter().map(|step| step.executions).sum();
-    assert_eq!(executed, bound.instructions, "the witness is as long as the bound");
-    assert!(bound.shortest <= bound.instructions);
+    assert_eq!(executed, bound.most, "the witness is as long as the bound");
+    assert!(bound.least <= bound.most);
     let checked = check_proof(&bound.proof, program).unwrap_or_else(|rejection| panic!("{rejection}"));
-    assert_eq!(checked.instructions, bound.instructions);
+    assert_eq!(checked.most, bound.most);
     Ok(bound)
 }

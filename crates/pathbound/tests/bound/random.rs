@@ -222,7 +222,7 @@ fn searched(instructions: &[I], loops: &[Loop], avoid: &[usize]) -> Extent {
 
 fn bounded(program: &Program, facts: &Facts) -> Result<Extent, Decline> {
     match verified(program, 0, facts) {
-        Ok(bound) => Ok(Some((bound.instructions, bound.shortest))),
+        Ok(bound) => Ok(Some((bound.most, bound.least))),
         Err(Decline::NeverReturns(_)) => Ok(None),
         Err(decline) => Err(decline),
     }

@@ -91,7 +91,7 @@ pub fn hold(
     let exact = |address: &u64| LoopFact { place: Place::Address(*address), at_most: most[address] };
     let exactly = bound(&most.keys().map(exact).collect::<Vec<_>>());
     let exactly = exactly.unwrap_or_else(|decline| panic!("{what}: {decline}"));
-    assert!(exactly.instructions >= executed, "{what}: {} by addresses, {executed} executed", exactly.instructions);
+    assert!(exactly.most >= executed, "{what}: {} by addresses, {executed} executed", exactly.most);
 
     let concerns = |fact: &LoopFact| !fact.place.find(file, graph.nodes().map(|(address, _)| address)).is_empty();
     for fact in stated().into_iter().filter(concerns) {
@@ -105,7 +105,7 @@ pub fn hold(
         };
         match answer {
             Ok(bound) => {
-                let bound = bound.instructions;
+                let bound = bound.most;
                 assert!(bound >= executed, "{what}: {bound} by {fact:?}, {executed} executed");
                 lines.bounded += 1;
             }

@@ -94,7 +94,7 @@ fn for_target(text: &str, target: &str) -> String {
 fn answer(file: &dyn Image) -> Result<u64, Decline> {
     let entry = file.find("entry").remove(0).address;
     let graph = Graph::explore(file, &[entry], &NeverReturns::default()).expect("code");
-    bound(file, &graph, entry, &Facts::default()).map(|bound| bound.instructions)
+    bound(file, &graph, entry, &Facts::default()).map(|bound| bound.most)
 }
 
 #[test]

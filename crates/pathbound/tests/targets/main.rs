@@ -8,9 +8,11 @@ mod emulated;
 mod loops;
 
 use emulated::{Call, Program, installed};
+use pathbound::check::check_proof;
 use pathbound::facts::LoopFact;
 use pathbound::graph::{NeverReturns, Obstacle};
-use pathbound::{Bound, Certificate, Decline, Graph, check};
+use pathbound::{Bound, Certificate, Core, Decline, Facts, Graph, Image as _, Unit, bound_in, check};
+use std::collections::BTreeMap;
 
 /// Levels of optimisation.
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-Os"];
@@ -54,7 +56,7 @@ fn bounded(program: &Program, entry: u64, facts: &[LoopFact]) -> Result<Bound, D
     let bound = loops::verified(&program.file, entry, facts)?;
     let certificate = Certificate::of(&bound, program.file.provenance());
     let checked = check(&certificate, &program.file, program.file.provenance());
-    assert_eq!(checked.unwrap_or_else(|rejection| panic!("{rejection}")).instructions, bound.instructions);
+    assert_eq!(checked.unwrap_or_else(|rejection| panic!("{rejection}")).most, bound.most);
     Ok(bound)
 }
 
@@ -64,7 +66,7 @@ fn executions_are_within_bounds_and_in_the_graph() {
     let calls: Vec<Call> =
         FLOW.iter().flat_map(|(name, _)| words.map(|words| Call { function: name, words })).collect();
     for target in installed() {
-        let (mut reached, mut tables) = (0, 0);
+        let (mut reached, mut tables, mut cycles) = (0, 0, BTreeMap::new());
         for level in LEVELS {
             let program = Program::new(target, level, "flow.c", include_str!("fixtures/flow.c"), &calls);
             for (function, expected) in FLOW {
@@ -74,12 +76,13 @@ fn executions_are_within_bounds_and_in_the_graph() {
                     (Ok(bound), Expected::Bound | Expected::BoundOrTable) => {
                         let graph = Graph::explore(&program.file, &[entry], &NeverReturns::default()).expect("code");
                         for trace in &traces {
-                            let range = bound.shortest..=bound.instructions;
+                            let range = bound.least..=bound.most;
                             assert!(range.contains(&(trace.len() as u64)), "{what}: {range:?}, {}", trace.len());
                             let missing = trace.iter().find(|address| graph.node(**address).is_none());
                             assert_eq!(missing, None, "{what}");
                         }
-                        reached += u32::from(traces.iter().any(|trace| trace.len() as u64 == bound.instructions));
+                        reached += u32::from(traces.iter().any(|trace| trace.len() as u64 == bound.most));
+                        in_cycles(&program, entry, &graph, &traces, &what, &mut cycles);
                     }
                     (
                         Err(Decline::Obstacle(Obstacle::IndirectJump | Obstacle::TakenPlace, _)),
@@ -95,6 +98,46 @@ fn executions_are_within_bounds_and_in_the_graph() {
             }
         }
         assert!(reached >= 10 && tables >= 1, "{}: {reached} bounds are reached, {tables} tables", target.name);
+        assert!(cycles.values().all(|(bounded, reached)| *bounded >= 25 && *reached >= 8), "{cycles:?}");
+    }
+}
+
+/// Bounds a function in the cycles of each core, and compares the bounds with what the core's model says of executions.
+/// Counts bounds, and those that are reached.
+fn in_cycles(
+    program: &Program,
+    entry: u64,
+    graph: &Graph,
+    traces: &[Vec<u64>],
+    what: &str,
+    cycles: &mut BTreeMap<&'static str, (u32, u32)>,
+) {
+    let file = &program.file;
+    for core in Core::all().filter(|core| core.arch() == file.arch()) {
+        let what = format!("{what}, {}", core.name());
+        let bound = match bound_in(Unit::Cycles(core), file, graph, entry, &Facts::default()) {
+            Ok(bound) => bound,
+            // The core lacks an extension.
+            Err(Decline::UnknownCost(_)) => continue,
+            Err(decline) => panic!("{what}: {decline}"),
+        };
+        let total: u64 = bound.witness.iter().map(|step| step.cost).sum();
+        assert_eq!(total, bound.most, "{what}");
+        let checked = check_proof(&bound.proof, file).unwrap_or_else(|rejection| panic!("{what}: {rejection}"));
+        assert_eq!((checked.unit, checked.most), (Unit::Cycles(core), bound.most), "{what}");
+        let mut less = bound.proof.clone();
+        less.most -= 1;
+        assert!(check_proof(&less, file).is_err(), "{what}");
+        let mut reached = false;
+        for trace in traces {
+            let next = trace[1..].iter().copied().map(Some).chain([None]);
+            let costs = trace.iter().zip(next).map(|(at, next)| core.cycles(file, *at, next, None));
+            let sum = costs.map(|cost| cost.expect("known")).reduce(|sum, cost| sum + cost).expect("instructions");
+            assert!(bound.least as i64 <= sum.least && sum.most <= bound.most as i64, "{what}: {sum:?}");
+            reached |= sum.most == bound.most as i64;
+        }
+        let count = cycles.entry(core.name()).or_default();
+        *count = (count.0 + 1, count.1 + u32::from(reached));
     }
 }
 

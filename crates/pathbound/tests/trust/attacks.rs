@@ -76,7 +76,7 @@ impl Attack {
     fn declined_for(&self, function: &str, reasons: &[Obstacle], arguments: &[u64], once: u64) {
         match self.answer(function) {
             Err(Decline::Obstacle(obstacle, _)) if reasons.contains(&obstacle) => {}
-            other => panic!("{:?}", other.map(|bound| bound.instructions)),
+            other => panic!("{:?}", other.map(|bound| bound.most)),
         }
         let most = self.executed(function, arguments).into_iter().max();
         assert!(most > Some(once), "executed {most:?}");
@@ -87,9 +87,9 @@ impl Attack {
     fn holds(&self, function: &str, arguments: &[u64]) -> u64 {
         let bound = self.answer(function).unwrap_or_else(|decline| panic!("{decline}"));
         for executed in self.executed(function, arguments) {
-            assert!((bound.shortest..=bound.instructions).contains(&executed), "{executed}: {}", bound.instructions);
+            assert!((bound.least..=bound.most).contains(&executed), "{executed}: {}", bound.most);
         }
-        bound.instructions
+        bound.most
     }
 }
 
@@ -168,7 +168,7 @@ fn a_function_of_the_mathematical_library_is_not_its_resolver() {
     if file.chosen(sin).is_some() {
         match answer(&file, sin) {
             Err(Decline::Obstacle(Obstacle::Chosen(_), site)) => assert_eq!(site.address, sin),
-            other => panic!("{:?}", other.map(|bound| bound.instructions)),
+            other => panic!("{:?}", other.map(|bound| bound.most)),
         }
     }
     assert!(executed(path, "sin", &[0])[0] > 0);
@@ -229,7 +229,7 @@ fn tables_are_found_without_section_headers() {
     for (attack, _) in catching() {
         let entry = attack.address("f");
         let attack = attack.edited(|bytes| without_sections(bytes));
-        let answer = answer(&attack.file(), entry).map(|bound| bound.instructions);
+        let answer = answer(&attack.file(), entry).map(|bound| bound.most);
         assert!(
             matches!(&answer, Err(Decline::Obstacle(Obstacle::CaughtException | Obstacle::UnknownHandlers, _))),
             "{answer:?}"
@@ -287,7 +287,7 @@ fn tables_that_cannot_be_read_are_declined() {
         let mut bytes = original.clone();
         bytes[table + at] = byte;
         std::fs::write(attack.path(), bytes).expect("written");
-        let answer = answer(&attack.file(), entry).map(|bound| bound.instructions);
+        let answer = answer(&attack.file(), entry).map(|bound| bound.most);
         assert!(
             matches!(answer, Err(Decline::Obstacle(Obstacle::UnknownHandlers | Obstacle::CaughtException, _))),
             "{at} {byte:#x}: {answer:?}"
@@ -344,7 +344,7 @@ fn a_function_that_leaves_by_a_computed_jump_may_return_whatever_its_name() {
         };
         built("hidden").declined("f", &Obstacle::IndirectJump, &[1, 5], 6);
         // The same holds if other files may replace it.
-        let answer = built("default").answer("f").map(|bound| bound.instructions);
+        let answer = built("default").answer("f").map(|bound| bound.most);
         let external = Obstacle::ExternalCall(name.to_owned());
         assert!(matches!(&answer, Err(Decline::Obstacle(obstacle, _)) if *obstacle == external), "{name}: {answer:?}");
     }
@@ -362,7 +362,7 @@ fn a_function_with_a_table_of_jumps_may_return_whatever_its_name() {
     let attack = Attack::built("gcc", &["-O2", "-fno-builtin", "-fno-tree-switch-conversion"], "own.c", &source);
     match attack.answer("f") {
         Err(Decline::Obstacle(Obstacle::IndirectJump, _) | Decline::UnboundedLoops(..)) => {}
-        other => panic!("{:?}", other.map(|bound| bound.instructions)),
+        other => panic!("{:?}", other.map(|bound| bound.most)),
     }
     assert!(attack.executed("f", &[5])[0] > 100);
 }
@@ -377,7 +377,7 @@ fn functions_that_call_each_other_are_examined_together() {
          .type q, @function\nq: sub rsp, 8\nxor esi, esi\ncall p\nadd rsp, 8\nret\n.size q, . - q"
     ));
     let attack = Attack::built("gcc", &[], "own.s", &text);
-    let answer = attack.answer("f").map(|bound| bound.instructions);
+    let answer = attack.answer("f").map(|bound| bound.most);
     assert!(matches!(answer, Err(Decline::Recursion(_))), "{answer:?}");
     assert!(attack.executed("f", &[5])[0] > 3);
 }
@@ -418,7 +418,7 @@ fn a_return_to_another_place_is_declined() {
     for way in ways {
         let text = assembly(&format!("{FUNCTION}{way}\n.size f, . - f\n{target}"));
         let attack = Attack::built("gcc", &[], "returns.s", &text);
-        let answer = attack.answer("f").map(|bound| bound.instructions);
+        let answer = attack.answer("f").map(|bound| bound.most);
         assert!(
             matches!(answer, Err(Decline::Obstacle(Obstacle::UnmatchedReturn | Obstacle::Elsewhere, _))),
             "{way}: {answer:?}"
@@ -445,7 +445,7 @@ fn a_pop_into_the_stack_pointer_is_declined() {
         long f(long n) { stack[0] = slow; stack[1] = back; enter(stack); return n; }
     "#;
     let attack = Attack::built("gcc", &["-O2", "-mno-red-zone", "-Wl,-Bsymbolic"], "pops.c", source);
-    let answer = attack.answer("pops").map(|bound| bound.instructions);
+    let answer = attack.answer("pops").map(|bound| bound.most);
     assert!(matches!(answer, Err(Decline::Obstacle(Obstacle::UnmatchedReturn, _))), "{answer:?}");
     assert!(attack.executed("f", &[1])[0] > 1000);
 }
@@ -483,7 +483,7 @@ fn a_return_from_an_outer_function_is_detected() {
         let slow = "slow: mov ecx, 100\n1: dec ecx\njnz 1b\nret";
         let text = format!("{FUNCTION}cmp rdi, 3\nja 1f\nret\n1: call out\n2: jmp 2b\n.size f, . - f\n{way}\n{slow}\n");
         let attack = Attack::built("gcc", &[], "out.s", &assembly(&text));
-        let answer = attack.answer("f").map(|bound| bound.instructions);
+        let answer = attack.answer("f").map(|bound| bound.most);
         assert!(
             matches!(answer, Err(Decline::Obstacle(Obstacle::UnmatchedReturn | Obstacle::IndirectJump, _))),
             "{way}: {answer:?}"
@@ -571,7 +571,7 @@ fn a_place_that_a_nested_function_jumps_to_is_detected() {
         }
     "#;
     let attack = Attack::built("gcc", &["-O2", "-Wl,-z,noexecstack"], "nested.c", source);
-    let answer = attack.answer("f").map(|bound| bound.instructions);
+    let answer = attack.answer("f").map(|bound| bound.most);
     assert!(matches!(answer, Err(Decline::Obstacle(Obstacle::TakenPlace, _))), "{answer:?}");
 }
 
@@ -643,7 +643,7 @@ fn special_instructions_are_declined_for_their_own_reasons() {
         let attack = Attack::built("gcc", &[], "special.s", &text);
         match attack.answer("f") {
             Err(Decline::Obstacle(obstacle, _)) if obstacle == *reason => {}
-            other => panic!("{bytes}: {:?}", other.map(|bound| bound.instructions)),
+            other => panic!("{bytes}: {:?}", other.map(|bound| bound.most)),
         }
     }
 }
@@ -654,7 +654,7 @@ fn a_wait_counts_as_one_instruction() {
     for bytes in ["0x66, 0x0f, 0xae, 0xf1", "0xf2, 0x0f, 0xae, 0xf1", "0xf3, 0x90"] {
         let attack =
             Attack::built("gcc", &[], "waits.s", &assembly(&format!("{FUNCTION}.byte {bytes}\nret\n.size f, . - f")));
-        assert_eq!(attack.answer("f").expect("a bound").instructions, 2, "{bytes}");
+        assert_eq!(attack.answer("f").expect("a bound").most, 2, "{bytes}");
     }
 }
 
@@ -680,7 +680,7 @@ fn a_library_that_can_be_run_is_not_a_program() {
         long f(long n) { return replaced(n) + 1; }
     "#;
     let attack = Attack::built("gcc", &["-O2", "-fsemantic-interposition", "-Wl,-z,now"], "runs.c", source);
-    let answer = attack.answer("f").map(|bound| bound.instructions);
+    let answer = attack.answer("f").map(|bound| bound.most);
     assert!(
         matches!(&answer, Err(Decline::Obstacle(Obstacle::ExternalCall(name), _)) if name == "replaced"),
         "{answer:?}"
@@ -735,7 +735,7 @@ fn code_that_the_dynamic_linker_writes_is_unknown() {
          .size target, . - target"
     ));
     let attack = Attack::built("gcc", &["-Wl,-z,notext"], "text.s", &text);
-    let answer = attack.answer("f").map(|bound| bound.instructions);
+    let answer = attack.answer("f").map(|bound| bound.most);
     assert!(matches!(answer, Err(Decline::Obstacle(Obstacle::Undecodable, _))), "{answer:?}");
     assert_eq!(attack.executed("f", &[1]), [2]);
 }
@@ -791,7 +791,8 @@ fn a_certificate_that_leaves_out_a_return_through_a_callee_is_rejected() {
         let proof = Proof {
             entry: Address(f),
             function: Some("f".to_owned()),
-            instructions: 3,
+            unit: pathbound::Unit::Instructions,
+            most: 3,
             assumptions: Assumption::ALL.into(),
             loops: Vec::new(),
             conflicts: Vec::new(),
@@ -821,5 +822,5 @@ fn the_name_of_an_own_function_proves_nothing() {
     let believed = bound(&file, &graph, f, &Facts::default()).expect("a bound by the user's word");
     let checked = check(&Certificate::of(&believed, file.provenance()), &file, file.provenance());
     assert!(checked.is_ok_and(|checked| !checked.facts.is_empty() && checked.never_returning.is_empty()));
-    assert!(attack.executed("f", &[5])[0] > believed.instructions);
+    assert!(attack.executed("f", &[5])[0] > believed.most);
 }

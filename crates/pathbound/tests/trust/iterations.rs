@@ -42,10 +42,10 @@ fn the_message_of_a_loop_asks_for_its_iterations() {
             let calls: Vec<_> = inputs.iter().map(|input| (entry, input)).collect();
             for count in library.count(&calls) {
                 assert!(
-                    (bound.shortest..=bound.instructions).contains(&count),
+                    (bound.least..=bound.most).contains(&count),
                     "{function} at {level}: {count} counted, {} to {} bounded",
-                    bound.shortest,
-                    bound.instructions
+                    bound.least,
+                    bound.most
                 );
             }
         }

@@ -16,7 +16,7 @@ fn bounds_are_the_known_ones_and_calls_reach_both() {
         let bound = library
             .bound(entry, &library.exact(entry, &fixture.facts))
             .unwrap_or_else(|decline| panic!("{name}: {decline}"));
-        assert_eq!((bound.shortest, bound.instructions), known.bounds, "{name}");
+        assert_eq!((bound.least, bound.most), known.bounds, "{name}");
         let calls: Vec<_> = fixture.inputs.iter().map(|input| (entry, input)).collect();
         let counts = library.count(&calls);
         let extremes = (counts.iter().min().copied(), counts.iter().max().copied());
@@ -34,8 +34,8 @@ fn calls_of_compiled_functions_reach_their_bounds() {
             .unwrap_or_else(|decline| panic!("{}: {decline}", fixture.name));
         let calls: Vec<_> = fixture.inputs.iter().map(|input| (entry, input)).collect();
         let counts = library.count(&calls);
-        assert_eq!(counts.iter().max(), Some(&bound.instructions), "{}", fixture.name);
-        assert!(counts.iter().all(|count| *count >= bound.shortest), "{}", fixture.name);
+        assert_eq!(counts.iter().max(), Some(&bound.most), "{}", fixture.name);
+        assert!(counts.iter().all(|count| *count >= bound.least), "{}", fixture.name);
     }
 }
 
@@ -51,7 +51,7 @@ fn a_stub_is_followed_if_its_target_is_known() {
         "{in_file}"
     );
     let bound = verified(&library.process, entry.in_process(), &[]).unwrap_or_else(|decline| panic!("{decline}"));
-    assert_eq!((bound.shortest, bound.instructions), (5, 5));
+    assert_eq!((bound.least, bound.most), (5, 5));
     let input = Input { words: [1, 2, 3], memory: Vec::new() };
     assert_eq!(library.count(&[(entry, &input)]), [5]);
 }

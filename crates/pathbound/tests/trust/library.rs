@@ -210,7 +210,7 @@ impl Library {
             Place::Line { .. } => fact.clone(),
         };
         let loaded = verified(&self.process, entry.in_process(), &facts.iter().map(moved).collect::<Vec<_>>())?;
-        assert_eq!((loaded.instructions, loaded.shortest), (found.instructions, found.shortest));
+        assert_eq!((loaded.most, loaded.least), (found.most, found.least));
         Ok(found)
     }
 }

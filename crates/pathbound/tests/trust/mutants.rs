@@ -54,7 +54,7 @@ fn add_instructions(fixture: &Fixture) -> usize {
     let bound = original.bound(entry, &original.exact(entry, &fixture.facts)).expect("a bound");
     let traces: Vec<Vec<u64>> = fixture.inputs.iter().map(|input| original.trace(entry, input)).collect();
     let reaches = |count: u64| traces.iter().any(|trace| trace.len() as u64 == count);
-    let (reaches_least, reaches_most) = (reaches(bound.shortest), reaches(bound.instructions));
+    let (reaches_least, reaches_most) = (reaches(bound.least), reaches(bound.most));
 
     let places = places(fixture, &original);
     let nops = |place: usize| 1 + place % 5;
@@ -75,14 +75,14 @@ fn add_instructions(fixture: &Fixture) -> usize {
             .unwrap_or_else(|decline| panic!("{name}: {decline}"));
         let on_longest: u64 =
             bound.witness.iter().filter(|step| step.address == *address).map(|step| step.executions).sum();
-        assert!(mutant.instructions >= bound.instructions + added * on_longest, "{name}: {at}, line {line}");
+        assert!(mutant.most >= bound.most + added * on_longest, "{name}: {at}, line {line}");
         let (least, most) = (counts.iter().min().copied(), counts.iter().max().copied());
-        assert!(Some(mutant.shortest) <= least && most <= Some(mutant.instructions), "{name}: {at}, line {line}");
+        assert!(Some(mutant.least) <= least && most <= Some(mutant.most), "{name}: {at}, line {line}");
         if reaches_least {
-            assert_eq!(Some(mutant.shortest), least, "{name}: {added} at {at}, line {line}");
+            assert_eq!(Some(mutant.least), least, "{name}: {added} at {at}, line {line}");
         }
         if reaches_most {
-            assert_eq!(Some(mutant.instructions), most, "{name}: {added} at {at}, line {line}");
+            assert_eq!(Some(mutant.most), most, "{name}: {added} at {at}, line {line}");
         }
     }
     mutants.len()
@@ -107,7 +107,7 @@ fn redirected_branches_leave_counts_within_bounds() {
         let (entries, bounds): (Vec<Entry>, Vec<Bound>) =
             returning.filter(|(_, bound)| bound.never_returning.is_empty()).unzip();
         for (counts, bound) in counts(&fixture, &library, &entries).iter().zip(&bounds) {
-            let possible = bound.shortest..=bound.instructions;
+            let possible = bound.least..=bound.most;
             assert!(counts.iter().all(|count| possible.contains(count)), "{}: {counts:?} {possible:?}", fixture.name);
         }
         executed += entries.len();

@@ -197,7 +197,7 @@ impl<'a> Marked<'a> {
     /// As [`bound`](Self::bound).
     pub fn in_largest(&self) -> Result<Option<u64>, Unbounded> {
         match self.in_heap(LARGEST_HEAP_BYTES) {
-            Ok(bound) => Ok(bound.map(|bound| bound.instructions)),
+            Ok(bound) => Ok(bound.map(|bound| bound.most)),
             // The iteration counts exceed the witness's range; the sum gives the same bound.
             Err(Unbounded::Declined(Decline::Disagreement(_))) => {
                 let kinds = self.kinds();
@@ -222,7 +222,7 @@ impl<'a> Marked<'a> {
     }
 
     fn linear(&self) -> Result<Option<Formula>, Unbounded> {
-        formula(self.subject, &self.kinds(), &|iterations| Ok(self.with(iterations)?.instructions))
+        formula(self.subject, &self.kinds(), &|iterations| Ok(self.with(iterations)?.most))
     }
 
     fn kinds(&self) -> BTreeSet<LoopBound> {
@@ -260,7 +260,7 @@ impl<'a> Marked<'a> {
         let never = self.analysis.calls_without_report();
         // A loop within one that is never entered is not a loop any more.
         let bound = proved_as_fits(self.analysis.file(), self.entry, &facts, never, &mut HashSet::new());
-        bound.ok().map(|bound| bound.instructions)
+        bound.ok().map(|bound| bound.most)
     }
 }
 
@@ -329,7 +329,7 @@ impl<'a> ByClass<'a> {
         let never = |address| Conflict { first: Place::Address(address), second: Place::Address(address) };
         let facts = Facts { loops: loops?, conflicts: avoided.map(never).into_iter().collect() };
         let bound = proved(self.analysis.file(), self.entry, &facts, self.analysis.calls_without_report());
-        bound.ok().map(|bound| bound.instructions)
+        bound.ok().map(|bound| bound.most)
     }
 }
 

@@ -443,7 +443,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         // The address identifies the operation; the name in the certificate does not.
         let operations = this_program.as_ref().map(|analysis| operations_at(analysis, entry.0)).unwrap_or_default();
         let name = if operations.is_empty() { file.provenance().file.clone() } else { operations.join(" and ") };
-        let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {} instructions", checked.instructions);
+        let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {} instructions", checked.most);
         stated += checked.facts.len();
         for line in checked.never_returning.iter().chain(&checked.facts) {
             let _ = writeln!(text, "  if {line}");

@@ -130,6 +130,7 @@ pub(super) fn raise(known: &mut Option<Seen>, other: Option<Seen>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbound::Unit;
     use pathbound::bound::Step;
     use pathbound::certificate::{Address, Proof};
 
@@ -138,19 +139,20 @@ mod tests {
         let proof = Proof {
             entry: Address(path[0]),
             function: None,
-            instructions: path.len() as u64,
+            unit: Unit::Instructions,
+            most: path.len() as u64,
             assumptions: BTreeSet::new(),
             loops: Vec::new(),
             conflicts: Vec::new(),
             never_returning: Vec::new(),
             cases: Vec::new(),
         };
-        let witness = path.iter().map(|address| Step { address: *address, executions: 1, depth: 0 }).collect();
-        let instructions = path.len() as u64;
+        let witness = path.iter().map(|address| Step { address: *address, executions: 1, cost: 1, depth: 0 }).collect();
         Bound {
             entry: path[0],
-            instructions,
-            shortest: 1,
+            unit: Unit::Instructions,
+            most: path.len() as u64,
+            least: 1,
             witness,
             never_returning: Vec::new(),
             not_called: BTreeSet::new(),

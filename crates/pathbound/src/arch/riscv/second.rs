@@ -1,5 +1,6 @@
 //! The second decoder of RISC-V, disc-v.
 
+use super::work::{Kind, Work};
 use crate::address::Address;
 use crate::image::Image;
 use crate::second_decoder::{Flow, NO_INSTRUCTION, Second, Target};
@@ -88,3 +89,65 @@ fn parts(text: &str) -> Option<(i64, &str)> {
     let (offset, base) = text.strip_suffix(')')?.split_once('(')?;
     Some((offset.parse().ok()?, base))
 }
+
+/// What the instruction at the beginning of `code` takes of a core; `None` if it is of no known kind.
+pub(super) fn work(code: &[u8], address: u64) -> Option<Work> {
+    let instruction = decoded(false, code, address)?;
+    let operands = instruction.operands().to_string();
+    let operands: Vec<&str> = operands.split([',', '(', ')']).filter(|operand| !operand.is_empty()).collect();
+    let number = |name: &&str| NAMES.iter().position(|known| known == name).map(|number| number as u8);
+    let registers: Vec<u8> = operands.iter().filter_map(number).collect();
+    // The first register is written. `c.add` and compressed shifts read it too and name it once.
+    let mnemonic = instruction.mnemonic();
+    let read = match mnemonic {
+        "c.add" | "c.slli" | "c.srli" | "c.srai" | "c.jr" | "c.jalr" => &registers[..],
+        _ => registers.get(1..).unwrap_or_default(),
+    };
+    let amount = || operands.last().and_then(|amount| amount_of(amount));
+    let name = mnemonic.strip_prefix("c.").unwrap_or(mnemonic);
+    let kind = match name {
+        "lb" | "lh" | "lw" | "lbu" | "lhu" | "lwsp" => {
+            return Some(Work { loads: *registers.first()?, ..Work::reading(Kind::Load, read) });
+        }
+        "sb" | "sh" | "sw" | "swsp" => return Some(Work::reading(Kind::Store, &registers)),
+        "beq" | "bne" | "blt" | "bge" | "bltu" | "bgeu" | "beqz" | "bnez" => {
+            return Some(Work::reading(Kind::Branch, &registers));
+        }
+        "jal" | "j" => Kind::Jump,
+        "jalr" | "jr" => Kind::IndirectJump,
+        "slli" => Kind::ShiftLeft(Some(amount()?)),
+        "srli" | "srai" => Kind::ShiftRight(Some(amount()?)),
+        "sll" => Kind::ShiftLeft(None),
+        "srl" | "sra" => Kind::ShiftRight(None),
+        "ror" | "rori" | "rol" => Kind::Rotate,
+        "slt" | "slti" | "sltu" | "sltiu" => Kind::Compare,
+        "mul" => Kind::Multiply,
+        "mulh" | "mulhu" | "mulhsu" => Kind::MultiplyHigh,
+        "div" | "divu" | "rem" | "remu" => Kind::Divide,
+        "nop" | "li" | "mv" | "lui" | "auipc" | "add" | "addi" | "addi4spn" | "addi16sp" | "sub" | "and" | "andi"
+        | "or" | "ori" | "xor" | "xori" | "sh1add" | "sh2add" | "sh3add" | "andn" | "orn" | "xnor" | "clz" | "ctz"
+        | "cpop" | "sext.b" | "sext.h" | "zext.h" | "orc.b" | "rev8" | "min" | "minu" | "max" | "maxu" | "bset"
+        | "bseti" | "bclr" | "bclri" | "binv" | "binvi" | "bext" | "bexti" => Kind::Plain,
+        _ => return None,
+    };
+    Some(Work::reading(kind, read))
+}
+
+/// Where a branch goes if it is taken.
+pub(super) fn target(image: &dyn Image, at: u64) -> Option<u64> {
+    match (Decoder { wide: false }).decode(image, Address(at)).ok()?.1 {
+        Flow::Branch(target) => Some(target.0),
+        _ => None,
+    }
+}
+
+/// `5`, `0x5`
+fn amount_of(text: &str) -> Option<u8> {
+    text.strip_prefix("0x").map_or_else(|| text.parse().ok(), |digits| u8::from_str_radix(digits, 16).ok())
+}
+
+/// The registers.
+const NAMES: [&str; 32] = [
+    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2",
+    "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+];

@@ -1,6 +1,7 @@
 //! The two decoders, on all compressed encodings and on many of four bytes.
 
-use super::RiscV;
+use super::work::Work;
+use super::{RiscV, second};
 use crate::arch::linked::Registers;
 use crate::arch::tests::{Code, agree, random};
 use crate::arch::{Arch, Frame as _};
@@ -33,6 +34,24 @@ fn decoders_agree_on_words_and_pairs() {
             assert!(agree(arch, &[first.to_le_bytes(), second.to_le_bytes()].concat(), 4));
         }
     }
+}
+
+#[test]
+fn decoders_agree_on_what_cores_distinguish() {
+    let mut random = random();
+    let halves = (0..=u16::MAX).filter(|half| half & 3 != 3).map(u32::from);
+    let words: Vec<u32> = halves.chain((0..2_000_000).map(|_| random() | 3)).collect();
+    let mut known = 0;
+    for word in words {
+        let code = word.to_le_bytes();
+        // What one of them does not know has no cost.
+        let (one, other) = (Work::of(&code), second::work(&code, 0));
+        if let (Some(one), Some(other)) = (one, other) {
+            assert_eq!(one, other, "{word:#x}: {:?}", second::text(false, &code, 0));
+            known += 1;
+        }
+    }
+    assert!(known > 380_000, "{known}");
 }
 
 /// Executes machine code up to its end; returns whether a return after it would go back to the caller.
