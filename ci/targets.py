@@ -2,22 +2,15 @@
 
 import json
 import pathlib
-import re
 import subprocess
 import sys
 
+from allocators import OPERATIONS, names
+
 linker, rtalloc, work, compiler, measured, mode = sys.argv[1:]
 COMMITTED, DOCUMENT = pathlib.Path("bounds/targets.json"), pathlib.Path("docs/TARGETS.md")
-OPERATIONS = {"allocate": "allocate", "aligned": "allocate aligned", "deallocate": "deallocate"}
 # Name, Rust target, features.
 BUILT = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
-
-
-def names():
-    """The allocators of the library's table that the laboratory has: names in code, and on the command line."""
-    table = pathlib.Path("crates/rtalloc/src/allocators.rs").read_text()
-    entries = re.findall(r'^ {12}(\w+), "([\w-]+)": (.*?)^ {12}\}', table, re.M | re.S)
-    return {code: command for code, command, entry in entries if "laboratory:" in entry}
 
 
 def bounds(name):

@@ -17,10 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # Name, Rust target, features.
 while read -r name target features; do
-    ci/target.sh "$target"
-    RUSTFLAGS="-C debuginfo=line-tables-only${features:+ -C target-feature=$features}" cargo build --quiet --release \
-        --manifest-path ci/no_std/Cargo.toml --target "$target" --target-dir "$out/targets/$name"
-    cp "$out/targets/$name/$target/release/libno_std_proof.a" "$work/$name.a"
+    cp "$(ci/archive.sh "$name" "$target" "$features")" "$work/$name.a"
     echo "$name $target $features" >>"$work/list"
 done <<'TARGETS'
 Armv6-M thumbv6m-none-eabi

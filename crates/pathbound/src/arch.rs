@@ -169,14 +169,7 @@ pub(crate) trait CostModel: Sync {
     fn source(&self) -> &'static str;
 
     /// See [`Core::cycles`].
-    fn cost(
-        &self,
-        by: Decoder,
-        image: &dyn Image,
-        at: u64,
-        next: Option<u64>,
-        operand: Option<u32>,
-    ) -> Option<Cost>;
+    fn cost(&self, by: Decoder, image: &dyn Image, at: u64, next: Option<u64>, operand: Option<u32>) -> Option<Cost>;
 }
 
 /// What an instruction set provides.

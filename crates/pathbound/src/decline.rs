@@ -173,14 +173,14 @@ impl fmt::Display for Decline {
                 )
             }
             Self::TooLarge(site) => {
-                write!(
-                    f,
-                    "more than 2^53 in the function at {site}: lower the numbers in the facts about loops"
-                )
+                write!(f, "more than 2^53 in the function at {site}: lower the numbers in the facts about loops")
             }
             Self::UnknownCost(site) => {
-                write!(f, "instruction at {site} whose cycles the model of the core does not give: keep it off the paths \
-                     that return, or bound instructions")
+                write!(
+                    f,
+                    "instruction at {site} whose cycles the model of the core does not give: keep it off the paths \
+                     that return, or bound instructions"
+                )
             }
             Self::OtherCore(core, arch) => {
                 write!(f, "{} executes {}, and this is code for {}", core.name(), core.arch().name(), arch.name())

@@ -12,7 +12,7 @@ use pathbound::certificate::Certificate;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, ImageError, Process};
-use pathbound::{Bound, Decline, Facts, bound, check};
+use pathbound::{Bound, Decline, Facts, Unit, bound_in, check};
 use rtalloc_subjects::Subject;
 use rtalloc_subjects::shared::{self, SharedSubject, UnderLock};
 use std::collections::{BTreeMap, HashSet};
@@ -160,25 +160,30 @@ impl Analysis {
 /// The function of the library that reports misuse.
 pub const REPORTS_MISUSE: &str = "rtalloc::hook::report";
 
-/// Bounds a function of a file, and verifies the proof.
+/// Bounds the instructions of a function of a file, and verifies the proof.
 ///
 /// # Errors
 ///
 /// [`Unbounded`] says what cannot be bounded and where.
 pub fn proved(file: &ElfFile, entry: u64, facts: &Facts, never: &NeverReturns) -> Result<Bound, Unbounded> {
+    proved_in(Unit::Instructions, file, entry, facts, never)
+}
+
+fn proved_in(unit: Unit, file: &ElfFile, entry: u64, facts: &Facts, never: &NeverReturns) -> Result<Bound, Unbounded> {
     let graph = Graph::explore(file, &[entry], never)?;
-    let bound = bound(file, &graph, entry, facts)?;
+    let bound = bound_in(unit, file, &graph, entry, facts)?;
     check(&Certificate::of(&bound, file.provenance()), file, file.provenance())?;
     Ok(bound)
 }
 
-/// As [`proved`], with only those facts that fit the function; their places are added to the used ones. Facts are given
-/// for several functions at once.
+/// As [`proved`], in a unit and with only those facts that fit the function; their places are added to the used ones.
+/// Facts are given for several functions at once.
 ///
 /// # Errors
 ///
 /// [`Unbounded`] says what cannot be bounded and where.
 pub fn proved_as_fits(
+    unit: Unit,
     file: &ElfFile,
     entry: u64,
     facts: &Facts,
@@ -187,7 +192,7 @@ pub fn proved_as_fits(
 ) -> Result<Bound, Unbounded> {
     let mut facts = facts.clone();
     loop {
-        match proved(file, entry, &facts, never) {
+        match proved_in(unit, file, entry, &facts, never) {
             Err(Unbounded::Declined(Decline::UselessFact(place))) => {
                 facts.loops.retain(|fact| fact.place != place);
                 facts.conflicts.retain(|conflict| conflict.first != place && conflict.second != place);

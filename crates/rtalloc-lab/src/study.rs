@@ -13,13 +13,13 @@ use crate::observe::{Operation, search};
 use crate::probe::CountError;
 use crate::replay::isolate::Progress;
 use crate::replay::settings::automatic_heap_bytes;
-use crate::result::bounds::{Answer, Bounded, Formula, OperationBounds, PathStep, Study, SubjectBounds};
+use crate::result::bounds::{Answer, Bounded, Core, Formula, OperationBounds, PathStep, Study, SubjectBounds};
 use crate::trace::{Reader, TraceError, survey};
 use evidence::{Evidence, Paths};
 use pathbound::certificate::Address;
 use pathbound::facts::Place;
 use pathbound::image::{ElfFile, Image, Source};
-use pathbound::{Bound, Facts};
+use pathbound::{Bound, Facts, Unit};
 use rtalloc_subjects::Subject;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -111,7 +111,14 @@ pub fn study(
                     }
                 }
                 let entry = analysis.entry(subject, *operation);
-                proved_as_fits(analysis.file(), entry, facts, analysis.calls_without_report(), &mut useful)
+                proved_as_fits(
+                    Unit::Instructions,
+                    analysis.file(),
+                    entry,
+                    facts,
+                    analysis.calls_without_report(),
+                    &mut useful,
+                )
             };
             operations.iter().map(answer).collect()
         })
@@ -166,6 +173,7 @@ pub fn study(
         sha256: analysis.file().provenance().sha256.clone(),
         instruction_set: analysis.file().arch().name().into(),
         of_file: false,
+        core: None,
         observed_in: loads.map(sources).unwrap_or_default(),
         subjects: entries,
         classes: Vec::new(),
@@ -175,7 +183,12 @@ pub fn study(
 
 /// The study of functions of a file, which are not executed.
 #[must_use]
-pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bound, Unbounded>)>) -> Study {
+pub fn of_functions(
+    file: &ElfFile,
+    name: &str,
+    core: Option<Core>,
+    answers: Vec<(String, Result<Bound, Unbounded>)>,
+) -> Study {
     let operation = |(symbol, answer): (String, Result<Bound, Unbounded>)| OperationBounds {
         operation: symbol,
         answer: match answer {
@@ -201,6 +214,7 @@ pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bou
         sha256: file.provenance().sha256.clone(),
         instruction_set: file.arch().name().into(),
         of_file: true,
+        core,
         observed_in: Vec::new(),
         subjects: vec![subject],
         classes: Vec::new(),
@@ -235,6 +249,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
         text: image.arch().text(image, step.address).unwrap_or_default(),
         source: Source::named(&image.source(step.address)).map(Source::short).unwrap_or_default(),
         executions: step.executions,
+        cost: step.cost,
         depth: step.depth,
         reached: reached.as_ref().map(|reached| reached[position].clone()),
     });

@@ -128,7 +128,8 @@ pub(super) fn executions(
             Some(())
         };
         let own = |address: u64, next: Option<u64>| i128::from(paths.points[&address].cost(next).most);
-        let within = block.instructions.windows(2).try_for_each(|pair| enter(pair[0], times * own(pair[0], Some(pair[1]))));
+        let within =
+            block.instructions.windows(2).try_for_each(|pair| enter(pair[0], times * own(pair[0], Some(pair[1]))));
         let last = match block.out.as_slice() {
             [] => times * own(block.last(), None),
             out => out.iter().map(|edge| taken[*edge] * own(block.last(), Some(edges[*edge].1))).sum(),

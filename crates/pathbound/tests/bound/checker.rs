@@ -7,7 +7,7 @@ use pathbound::certificate::{Address, BoundedLoop, Certificate, CertificateError
 use pathbound::check::check_proof;
 use pathbound::facts::{Conflict, Place};
 use pathbound::image::Provenance;
-use pathbound::{Assumption, Facts, check};
+use pathbound::{Assumption, Core, Facts, Unit, check};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -280,6 +280,14 @@ fn only_the_user_can_state_that_a_function_with_a_return_never_returns() {
     let checked = check_proof(&proof, &program).expect("true");
     assert!(matches!(&checked.never_returning[..], [line] if line.starts_with("abort never returns")), "{checked:?}");
     assert_eq!(checked.facts.len(), 1, "the conflict: {checked:?}");
+}
+
+#[test]
+fn cycles_of_a_core_with_another_instruction_set_are_not_certified() {
+    let program = Program::new(&[Nop, Ret], &[(0, "main")]);
+    let mut proof = verified(&program, 0, &Facts::default()).expect("a bound").proof;
+    proof.unit = Unit::Cycles(Core::find("serv").expect("a core"));
+    rejected(&program, &proof, "serv executes RV32");
 }
 
 /// The checker's own decoder sees neither frames nor handlers.

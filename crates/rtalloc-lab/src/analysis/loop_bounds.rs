@@ -29,7 +29,7 @@ use pathbound::bound::BoundableLoop;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::Graph;
 use pathbound::image::{ElfFile, Image as _};
-use pathbound::{Bound, Decline, Facts};
+use pathbound::{Bound, Decline, Facts, Unit};
 use rtalloc::contract::LoopBound;
 use rtalloc_subjects::Subject;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -259,7 +259,8 @@ impl<'a> Marked<'a> {
         let facts = Facts { loops, conflicts: rare };
         let never = self.analysis.calls_without_report();
         // A loop within one that is never entered is not a loop any more.
-        let bound = proved_as_fits(self.analysis.file(), self.entry, &facts, never, &mut HashSet::new());
+        let bound =
+            proved_as_fits(Unit::Instructions, self.analysis.file(), self.entry, &facts, never, &mut HashSet::new());
         bound.ok().map(|bound| bound.most)
     }
 }

@@ -5,13 +5,15 @@ use super::destination::{Files, print};
 use super::progress::Bar;
 use crate::analysis::{Analysis, places, proved_as_fits};
 use crate::experiment::size_classes;
-use crate::number::{counted, date};
+use crate::number::{counted, date, grouped};
 use crate::observe::Operation;
 use crate::present;
 use crate::present::table::Look;
 use crate::present::verdict::wrapped;
 use crate::replay::isolate::Progress;
+use crate::result;
 use crate::result::bounds::{Answer, Baseline, Study};
+use crate::result::cycles::{Cycles, Range};
 use crate::result::document::{self, Schema};
 use crate::result::targets::Targets;
 use crate::shipped;
@@ -22,7 +24,7 @@ use anyhow::Context as _;
 use pathbound::facts::{Conflict, LoopFact};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image, Symbol};
-use pathbound::{Bound, Certificate, Facts, check};
+use pathbound::{Bound, Certificate, Core, Facts, Unit, check};
 use rtalloc_subjects::Subject;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -133,6 +135,18 @@ pub struct Arguments {
     ])]
     target: Option<String>,
 
+    /// Bounds the cycles of a core instead of instructions: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv.
+    /// With --binary, of its functions; otherwise prints the committed bounds of the allocators, for the program that
+    /// ci/cycles.sh links, with the most cycles of any call in a simulation of the core's RTL.
+    #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
+        "operation", "proves_only", "check", "against", "save", "target",
+    ])]
+    core: Option<Core>,
+
+    /// With --core: shows bounds in microseconds too, at this clock in MHz.
+    #[arg(long, value_name = "N", value_parser = mhz, requires = "core")]
+    mhz: Option<f64>,
+
     /// Fails when a bound of an allocator is above the one in FILE, or missing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["binary", "save"])]
     against: Option<PathBuf>,
@@ -158,6 +172,9 @@ Examples:
                                                        a function of your own program
   rtalloc bound --binary firmware.elf --symbol step    the same on a Cortex-M or RISC-V core
   rtalloc bound tlsf half-fit --target Armv7E-M        committed bounds for another processor
+  rtalloc bound tlsf --core ibex-small --mhz 100       cycles and microseconds
+  rtalloc bound --binary firmware.elf --symbol step --core ibex-small
+                                                       the same of a function of your own firmware
 
 The exit status is 0 on success, even if an allocator has no bound; 1 when an argument is invalid, a function
 of --binary has no bound, a certificate was rejected, or a bound grew (--against) or was exceeded; 2 when the
@@ -182,7 +199,78 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let subjects = rtalloc_subjects::select(&arguments.allocators)?;
         return print(&on_target(name, &subjects)?).context("standard output").map(|()| ExitCode::SUCCESS);
     }
+    if let Some(core) = arguments.core {
+        let unused = arguments.explain || arguments.json.is_some() || arguments.certificate.is_some();
+        anyhow::ensure!(
+            !unused && facts.loops.is_empty() && facts.conflicts.is_empty(),
+            "--core without --binary prints committed bounds: give allocators, and of the options --mhz alone"
+        );
+        let subjects = rtalloc_subjects::select(&arguments.allocators)?;
+        let table = on_core(described(core, arguments.mhz), &subjects)?;
+        return print(&table).context("standard output").map(|()| ExitCode::SUCCESS);
+    }
     allocators(arguments, &facts)
+}
+
+/// A core by its name.
+fn core(name: &str) -> Result<Core, String> {
+    let known = || Core::all().map(Core::name).collect::<Vec<_>>().join(", ");
+    Core::find(name).ok_or_else(|| format!("the cores are {}", known()))
+}
+
+/// A clock in MHz.
+fn mhz(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it is not a number, such as 100".to_owned())?;
+    if number.is_finite() && number > 0.0 { Ok(number) } else { Err("it must be above 0".to_owned()) }
+}
+
+fn described(core: Core, mhz: Option<f64>) -> result::bounds::Core {
+    let text = ToString::to_string;
+    let (name, conditions, source) = (text(core.name()), text(core.conditions()), text(core.source()));
+    result::bounds::Core { name, conditions, source, mhz }
+}
+
+/// The committed bounds in cycles of a core.
+fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow::Result<String> {
+    let cycles = Cycles::committed();
+    let committed = cycles.cores.get(&core.name).with_context(|| format!("there are no bounds for {}", core.name))?;
+    let mut headings = vec!["allocator", "operation", "shortest path", "observed", "static bound"];
+    headings.extend(core.mhz.map(|_| "us"));
+    let row = |subject: &str, operation: &String, bound: &Range| {
+        let observed = bound.observed.map_or_else(|| "-".into(), grouped);
+        let mut row =
+            vec![subject.to_owned(), operation.clone(), grouped(bound.shortest), observed, grouped(bound.bound)];
+        row.extend(core.microseconds(bound.bound));
+        row
+    };
+    let rows: Vec<Vec<String>> = subjects
+        .iter()
+        .filter_map(|subject| Some((subject.name, committed.bounds.get(subject.name)?)))
+        .flat_map(|(name, bounds)| bounds.iter().map(move |(operation, bound)| row(name, operation, bound)))
+        .collect();
+    anyhow::ensure!(
+        !rows.is_empty(),
+        "there are no committed bounds for these allocators on {}: their operations have loops",
+        core.name
+    );
+    let look = Look::of_stdout();
+    let note = format!(
+        "{}\nObserved: the most cycles of a call in a simulation of the core's RTL, in which {} calls of these allocators \
+         took exactly the cycles of the model. Code of {} for {}{}. This table is committed, for the program that \
+         ci/cycles.sh links; alignment matters, so your firmware is other code: bound it with --binary FILE --symbol NAME \
+         --core {}.",
+        core.assumed(),
+        grouped(committed.calls),
+        cycles.rustc,
+        committed.rust_target,
+        if committed.features.is_empty() { String::new() } else { format!(", {}", committed.features) },
+        core.name
+    );
+    let mut text = present::table::table(&headings, 2, rows.into_iter(), look);
+    for line in note.split('\n') {
+        let _ = writeln!(text, "{}", wrapped(line, look.columns.min(120), 0));
+    }
+    Ok(text)
 }
 
 /// The committed bounds of code for another processor.
@@ -293,7 +381,7 @@ fn rendered(study: &Study, explain: bool) -> String {
     if explain {
         for subject in &study.subjects {
             for operation in &subject.operations {
-                let _ = writeln!(text, "{}", present::bounds::explanation(subject, operation));
+                let _ = writeln!(text, "{}", present::bounds::explanation(subject, operation, study.core.is_some()));
             }
         }
     }
@@ -370,6 +458,7 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
         }
     }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let unit = arguments.core.map_or(Unit::Instructions, Unit::Cycles);
     let mut bounds = Vec::new();
     let mut answers = Vec::new();
     let mut useful = HashSet::new();
@@ -377,7 +466,7 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     for symbol in &arguments.symbol {
         let entry = entry(&file, symbol).context("--symbol")?;
         has_lines |= !file.source(entry).is_empty();
-        let answer = proved_as_fits(&file, entry, facts, &never, &mut useful);
+        let answer = proved_as_fits(unit, &file, entry, facts, &never, &mut useful);
         bounds.extend(answer.as_ref().ok().cloned());
         answers.push((symbol.clone(), answer));
     }
@@ -385,7 +474,7 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
         let lines = if has_lines { "" } else { ". There is no line information: compile with -g, or give addresses" };
         anyhow::bail!("a fact names {place}, where there is no such loop or instruction: correct or remove it{lines}");
     }
-    let study = study::of_functions(&file, &name, answers);
+    let study = study::of_functions(&file, &name, arguments.core.map(|core| described(core, arguments.mhz)), answers);
     let mut replaced = false;
     if let Some(json) = json {
         replaced |= json.write(&document::pretty(Schema::BOUND, &study).context("as JSON")?)?;
@@ -443,7 +532,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         // The address identifies the operation; the name in the certificate does not.
         let operations = this_program.as_ref().map(|analysis| operations_at(analysis, entry.0)).unwrap_or_default();
         let name = if operations.is_empty() { file.provenance().file.clone() } else { operations.join(" and ") };
-        let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {} instructions", checked.most);
+        let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {} {}", checked.most, unit(checked.unit));
         stated += checked.facts.len();
         for line in checked.never_returning.iter().chain(&checked.facts) {
             let _ = writeln!(text, "  if {line}");
@@ -470,6 +559,14 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
 
 /// The exit status of `--check --strict` where certificates rest on facts that a user stated.
 const BEYOND_THE_LIST: u8 = 3;
+
+/// A unit as text.
+fn unit(unit: Unit) -> String {
+    match unit.core() {
+        None => "instructions".to_owned(),
+        Some(core) => format!("cycles of {} ({})", core.name(), core.conditions()),
+    }
+}
 
 /// The operations of allocators in this program whose entry point is at an address of its file.
 fn operations_at(analysis: &Analysis, entry: u64) -> Vec<String> {

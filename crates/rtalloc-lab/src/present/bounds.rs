@@ -23,6 +23,9 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
         header.extend([right("scenario\nmaximum"), right("observed\nmaximum")]);
     }
     header.push(right("static\nbound"));
+    if study.core.as_ref().is_some_and(|core| core.mhz.is_some()) {
+        header.push(right("static\nbound, us"));
+    }
     if observed {
         header.push(right("\ngap"));
     }
@@ -33,7 +36,7 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
     table.set_header(header);
     for subject in &study.subjects {
         for (position, operation) in subject.operations.iter().enumerate() {
-            table.add_row(row(subject, operation, position == 0, observed));
+            table.add_row(row(study, subject, operation, position == 0));
         }
     }
     let mut text = lines(table, 2);
@@ -98,7 +101,8 @@ fn by_class(subject: &SizeClasses, look: Look) -> String {
     super::table::table(&headings, 0, rows, look)
 }
 
-fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observed: bool) -> Vec<Cell> {
+fn row(study: &Study, subject: &SubjectBounds, operation: &OperationBounds, first: bool) -> Vec<Cell> {
+    let observed = !study.observed_in.is_empty();
     let number = |value: Option<u64>| {
         Cell::new(value.map_or_else(|| "-".into(), number::grouped)).set_alignment(CellAlignment::Right)
     };
@@ -117,6 +121,10 @@ fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observ
         Some(bounded) => number(Some(bounded.most)).add_attribute(Attribute::Bold),
         None => number(None),
     });
+    if let Some(core) = study.core.as_ref().filter(|core| core.mhz.is_some()) {
+        let time = bounded.and_then(|bounded| core.microseconds(bounded.most));
+        row.push(Cell::new(time.unwrap_or_else(|| "-".into())).set_alignment(CellAlignment::Right));
+    }
     if observed {
         // An observation in a larger heap than that of the bound says nothing about the gap.
         row.push(number(bounded.zip(seen.max(scenario)).and_then(|(bounded, most)| bounded.most.checked_sub(most))));
@@ -133,14 +141,18 @@ fn operations(study: &Study) -> impl Iterator<Item = (&SubjectBounds, &Operation
 
 /// The meaning of the table's numbers, and their assumptions.
 fn notes(study: &Study, reasons: bool) -> Vec<String> {
-    let mut notes = vec![
-        format!(
+    let counted = match &study.core {
+        Some(core) => format!("{} Callees are included (METHODOLOGY.md).", core.assumed()),
+        None => format!(
             "Executed {} instructions of one call, from the entry point to its return, callees included; not a time \
-             (METHODOLOGY.md). Code of {}, SHA-256 of the binary {}.",
-            study.instruction_set, study.rustc, study.sha256
+             (METHODOLOGY.md).",
+            study.instruction_set
         ),
-        "static bound: proved from the machine code, with a checked proof: no call that returns executes more. \
-         shortest path: none executes fewer."
+    };
+    let mut notes = vec![
+        format!("{counted} Code of {}, SHA-256 of the binary {}.", study.rustc, study.sha256),
+        "static bound: proved from the machine code, with a checked proof: no call that returns takes more. shortest \
+         path: none takes fewer."
             .into(),
     ];
     if !study.observed_in.is_empty() {
@@ -246,14 +258,15 @@ fn declines(study: &Study) -> Vec<String> {
 
 /// An entry point's longest path by instruction, with the observations of each.
 #[must_use]
-pub fn explanation(subject: &SubjectBounds, operation: &OperationBounds) -> String {
+pub fn explanation(subject: &SubjectBounds, operation: &OperationBounds, in_cycles: bool) -> String {
+    let unit = if in_cycles { "cycles" } else { "instructions" };
     let mut text = format!("{} {}", subject.subject, operation.operation);
     match &operation.answer {
         Answer::Declined { why, .. } => {
             let _ = writeln!(text, ": no bound: {why}");
         }
         Answer::Bounded(bounded) => {
-            let _ = writeln!(text, ": at most {} instructions, at least {}", bounded.most, bounded.fewest);
+            let _ = writeln!(text, ": at most {} {unit}, at least {}", bounded.most, bounded.fewest);
         }
     }
     for (what, seen) in [("scenario", &operation.scenario), ("observed", &operation.observed)] {
@@ -267,12 +280,12 @@ pub fn explanation(subject: &SubjectBounds, operation: &OperationBounds) -> Stri
         let _ = writeln!(text, "  maximum by driver: {}", by.join(", "));
     }
     if let Answer::Bounded(bounded) = &operation.answer {
-        path(&mut text, bounded);
+        path(&mut text, bounded, in_cycles);
     }
     text
 }
 
-fn path(text: &mut String, bounded: &Bounded) {
+fn path(text: &mut String, bounded: &Bounded, in_cycles: bool) {
     text.push_str(&reasons(bounded));
     let widest = bounded.path.iter().map(|step| step.source.chars().count()).max().unwrap_or(0);
     let loops = bounded.path.iter().any(|step| step.executions != 1);
@@ -284,7 +297,9 @@ fn path(text: &mut String, bounded: &Bounded) {
         };
         let indent = "  ".repeat(step.depth as usize);
         let times = if loops { format!("{:>8} x ", number::grouped(step.executions)) } else { String::new() };
-        let _ = writeln!(text, "  {mark} {times}{:>8x}  {:widest$}  {indent}{}", step.address, step.source, step.text);
+        let cycles = if in_cycles { format!("{:>8} cycles", number::grouped(step.cost)) } else { String::new() };
+        let (address, source) = (step.address, &step.source);
+        let _ = writeln!(text, "  {mark} {times}{cycles}{address:>8x}  {source:widest$}  {indent}{}", step.text);
     }
 }
 
@@ -336,7 +351,7 @@ mod tests {
 
     fn step(address: u64, reached: Option<Reached>) -> PathStep {
         let text = "mov rax, rdi".into();
-        PathStep { address, text, source: "src/list.rs:7".into(), executions: 1, depth: 0, reached }
+        PathStep { address, text, source: "src/list.rs:7".into(), executions: 1, cost: 1, depth: 0, reached }
     }
 
     fn study(observed: bool) -> Study {
@@ -375,6 +390,7 @@ mod tests {
             sha256: "5a".into(),
             instruction_set: "RV32".into(),
             of_file: false,
+            core: None,
             observed_in: if observed { vec!["a trace".into()] } else { Vec::new() },
             classes: Vec::new(),
             subjects: vec![subject],
@@ -423,7 +439,7 @@ mod tests {
     fn a_path_is_explained_instruction_by_instruction_with_what_stands_against_it() {
         let study = study(true);
         let subject = &study.subjects[0];
-        let text = explanation(subject, &subject.operations[0]);
+        let text = explanation(subject, &subject.operations[0], false);
         assert!(text.contains("tlsf allocate: at most 2 instructions, at least 1"), "{text}");
         assert!(text.contains("observed maximum 1: allocate 16 B; operation 0 of: it"), "{text}");
         assert!(text.contains("1 instruction from 0x13 (src/list.rs:7) on"), "{text}");
@@ -431,6 +447,9 @@ mod tests {
         let marked: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with('~')).collect();
         assert_eq!(marked.len(), 1, "{text}");
         assert!(marked[0].contains("13") && marked[0].ends_with("mov rax, rdi"), "{text}");
-        assert!(explanation(subject, &subject.operations[1]).starts_with("tlsf reallocate: no bound: unbounded loop"));
+        assert!(
+            explanation(subject, &subject.operations[1], false)
+                .starts_with("tlsf reallocate: no bound: unbounded loop")
+        );
     }
 }

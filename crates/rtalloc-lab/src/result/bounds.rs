@@ -17,6 +17,9 @@ pub struct Study {
     pub instruction_set: String,
     /// Whether the subject is a user's file, and its operations are functions of it.
     pub of_file: bool,
+    /// The core whose cycles are bounded instead of instructions.
+    #[serde(default)]
+    pub core: Option<Core>,
     /// Sources of the observed maxima, one line each; empty if nothing was observed.
     pub observed_in: Vec<String>,
     /// One entry per subject, in table order.
@@ -61,6 +64,37 @@ pub struct ClassOperation {
     pub bound: Option<u64>,
     /// The observed maximum by heap; `None` if the case did not occur.
     pub most: Vec<Option<u64>>,
+}
+
+/// A core whose cycles are bounded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Core {
+    /// Its name.
+    pub name: String,
+    /// What it is, and the configuration and memory for which its cycles hold.
+    pub conditions: String,
+    /// Where its cycles come from.
+    pub source: String,
+    /// Its clock in MHz, to show times.
+    pub mhz: Option<f64>,
+}
+
+impl Core {
+    /// Cycles as microseconds; `None` if the clock is not known.
+    #[must_use]
+    pub fn microseconds(&self, cycles: u64) -> Option<String> {
+        self.mhz.map(|mhz| format!("{:.2}", cycles as f64 / mhz))
+    }
+
+    /// What is assumed, in two sentences.
+    #[must_use]
+    pub fn assumed(&self) -> String {
+        format!(
+            "Cycles of {}, from the first instruction to the one after the return: {}. Interrupts, wait states and \
+             accesses that are not aligned take longer. The cycles of its instructions are from: {}.",
+            self.name, self.conditions, self.source
+        )
+    }
 }
 
 /// The entry points of a subject.
@@ -200,6 +234,9 @@ pub struct PathStep {
     pub source: String,
     /// Number of times the path executes it.
     pub executions: u64,
+    /// What they cost, in instructions or cycles.
+    #[serde(default)]
+    pub cost: u64,
     /// Call depth: 0 in the entry point.
     pub depth: u32,
     /// Whether the operation closest to the path executed it; `None` if nothing was observed.

@@ -5,6 +5,7 @@ pub mod bounds;
 pub mod catalogue;
 pub mod comparison;
 pub mod costs;
+pub mod cycles;
 pub mod document;
 pub mod heap_size;
 pub mod interleave;

@@ -7,6 +7,7 @@
 use super::{rtalloc, text};
 use assert_cmd::Command;
 use rtalloc_lab::result::bounds::{Answer, Baseline, Bounded, Study};
+use rtalloc_lab::result::cycles::Cycles;
 use rtalloc_lab::result::document::{self, Schema};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -518,7 +519,7 @@ fn a_strict_check_accepts_no_fact_beyond_the_published_assumptions() {
     }
     // Rejected is rejected.
     let (_, mut certificates) = folder.certified();
-    certificates[0]["proof"]["instructions"] = json!(1);
+    certificates[0]["proof"]["most"] = json!(1);
     folder.checked(&certificates).arg("--strict").assert().code(1);
     assert_has(&refusal(bound().args(["--strict", "--static", "tlsf"])), &["--strict requires --check"]);
 }
@@ -602,7 +603,7 @@ fn a_certificate_that_claims_less_is_rejected() {
         assert!(refused.get_output().stdout.is_empty());
         text(&refused.get_output().stderr)
     };
-    assert_has(&rejected(&|proof| proof["instructions"] = json!(54)), &["weigh: rejected"]);
+    assert_has(&rejected(&|proof| proof["most"] = json!(54)), &["weigh: rejected"]);
     let potentials = sound[0]["proof"]["cases"][0]["potentials"].as_object().expect("potentials").clone();
     assert_eq!(potentials.len(), 7);
     for (address, potential) in &potentials {
@@ -799,4 +800,20 @@ fn a_wrong_argument_spoils_no_file() {
     let names =
         std::fs::read_dir(&folder.folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
     assert_eq!(names.count(), 2 + outputs.len());
+}
+
+#[test]
+fn cycles_of_a_core_are_printed_or_refused_with_the_reason() {
+    let committed = &Cycles::committed().cores["ibex-small"].bounds["tlsf"]["allocate"];
+    let printed = answer(bound().args(["tlsf", "--core", "ibex-small", "--mhz", "100"]));
+    let microseconds = format!("{:.2}", committed.bound as f64 / 100.0);
+    assert_has(&printed, &["tlsf", &committed.bound.to_string(), &microseconds, "without wait states"]);
+    assert_has(&refusal(bound().args(["tlsf", "--core", "ibex"])), &["ibex-small"]);
+    assert_has(&refusal(bound().args(["tlsf", "--mhz", "100"])), &["--core"]);
+    assert_has(&refusal(bound().args(["tlsf", "--core", "serv", "--mhz", "0"])), &["above 0"]);
+    assert_has(&refusal(bound().args(["first-fit", "--core", "serv"])), &["loops"]);
+    assert_has(&refusal(bound().args(["tlsf", "--core", "serv", "--explain"])), &["--mhz alone"]);
+    let folder = Folder::new();
+    let of_another = folder.function("choose").args(["--core", "serv"]).assert().failure();
+    assert_has(&text(&of_another.get_output().stdout), &["serv executes RV32"]);
 }

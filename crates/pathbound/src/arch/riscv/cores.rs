@@ -7,7 +7,7 @@ use crate::image::Image;
 use crate::unit::Cost;
 
 /// The cores.
-pub(in crate::arch) const CORES: &[&dyn CostModel] = &[&PICORV32, &IBEX_SMALL, &IBEX_SMALL_ZB, &IBEX_MAXPERF, &SERV];
+pub(in crate::arch) const CORES: &[&dyn CostModel] = &[&PICORV32, &IBEX_SMALL, &IBEX_SMALL_ZB, &IBEX_MAXPERF_ZB, &SERV];
 
 /// The cycles of a core's instructions, by kind.
 struct Table {
@@ -65,14 +65,7 @@ impl CostModel for Table {
         self.source
     }
 
-    fn cost(
-        &self,
-        by: Decoder,
-        image: &dyn Image,
-        at: u64,
-        next: Option<u64>,
-        operand: Option<u32>,
-    ) -> Option<Cost> {
+    fn cost(&self, by: Decoder, image: &dyn Image, at: u64, next: Option<u64>, operand: Option<u32>) -> Option<Cost> {
         let work = |at| match by {
             Decoder::First => Work::of(image.code(at)?),
             Decoder::Second => second::work(image.code(at)?, at),
@@ -115,7 +108,8 @@ impl CostModel for Table {
             (_, Some(next)) if next == after => going(false)?,
             _ => return None,
         };
-        let waits = this.loads != 0 && next.is_some_and(|next| work(next).is_none_or(|next| next.reads >> this.loads & 1 == 1));
+        let waits =
+            this.loads != 0 && next.is_some_and(|next| work(next).is_none_or(|next| next.reads >> this.loads & 1 == 1));
         Some(if waits { cost + fixed(self.load_use) } else { cost })
     }
 }
@@ -213,8 +207,8 @@ const IBEX_SMALL_ZB: Table = Table {
     ..IBEX_SMALL
 };
 
-const IBEX_MAXPERF: Table = Table {
-    name: "ibex-maxperf",
+const IBEX_MAXPERF_ZB: Table = Table {
+    name: "ibex-maxperf-zb",
     conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs, three stages, branch target ALU, single-cycle multiplier, memory \
                  without wait states, no interrupts",
     load: 1,

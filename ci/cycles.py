@@ -1,0 +1,144 @@
+"""Compares cycles by pathbound's models with simulations of the cores' RTL; ci/cycles.sh calls it."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from allocators import OPERATIONS, names
+
+out, work, compiler, measured, mode = sys.argv[1:]
+COMMITTED, DOCUMENT = pathlib.Path("bounds/cycles.json"), pathlib.Path("docs/CYCLES.md")
+PERFORMED = ("allocate", "deallocate")
+# Random programs of each core.
+SEEDS = range(101, 141)
+# SERV takes some 60 cycles for an instruction.
+FEW = {"serv": ("tlsf", "half-fit")}
+CORES = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
+
+
+def run(*words):
+    """The output of a command; ends with its error."""
+    answer = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if answer.returncode:
+        sys.exit(f"{' '.join(map(str, words))}:\n{answer.stdout[-2000:]}{answer.stderr[-2000:]}")
+    return answer.stdout
+
+
+def compared(core, program, functions=()):
+    """Simulates a program; what the comparison with the model counted. A difference ends this script."""
+    trace = f"{program}.trace"
+    run(f"{out}/cycles/{core}/core", program, trace)
+    counts = json.loads(run(f"{out}/release/examples/cycles", core, program, trace, *functions))
+    pathlib.Path(trace).unlink()
+    return counts
+
+
+def allocators(core, march, archive):
+    """Bounds and observed cycles of the operations without loops, by allocator, and the counts of the comparison."""
+    targets = json.loads(pathlib.Path("bounds/targets.json").read_text())["targets"]
+    bounded = targets["RV32IMC+Zb" if "zb" in march else "RV32IMC"]["bounds"]
+    both = {code: command for code, command in names().items()
+            if set(PERFORMED) <= bounded.get(command, {}).keys() and command in FEW.get(core, bounded)}
+    program, runs = f"{work}/{core}.elf", " ".join(f"RUN({code})" for code in both)
+    run("ci/cycles/link.sh", program, march.split("_")[0], "start", "ci/targets.c", f"-DRUNS={runs}", "-DEXIT=", archive)
+    symbols = {f"{code}_{what}": (command, what) for code, command in both.items() for what in PERFORMED}
+    asked = [word for symbol in symbols for word in ("--symbol", symbol)]
+    answer = json.loads(run(f"{out}/release/rtalloc", "bound", "--binary", program, *asked, "--never-returns",
+                            "rtalloc::hook::report", "--core", core, "--json", "-"))
+    counts, found = compared(core, program, symbols), {}
+    for operation in answer["subjects"][0]["operations"]:
+        command, what = symbols[operation["operation"]]
+        bound, calls = operation["answer"]["bounded"], counts["functions"].get(operation["operation"])
+        one = {"shortest": bound["fewest"], "observed": calls and calls["most"], "bound": bound["most"]}
+        if not calls or calls["least"] < one["shortest"] or calls["most"] > one["bound"]:
+            sys.exit(f"{core} {command} {what}: {one}, but {calls} in the simulation")
+        found.setdefault(command, {})[OPERATIONS[what]] = one
+    return found, counts
+
+
+def on_core(core, target, march, fuzz, features):
+    """What is committed about a core, and the instructions of random programs that were compared."""
+    found, counts = allocators(core, march, f"{work}/{core}.a")
+    calls, random = counts["calls"], 0
+    for seed in SEEDS:
+        source, program = pathlib.Path(work, f"{core}.S"), f"{work}/{core}-{seed}.elf"
+        source.write_text(run("python3", "ci/cycles/fuzz.py", seed, fuzz))
+        run("ci/cycles/link.sh", program, march, "fuzz", source)
+        random += compared(core, program)["instructions"]
+    print(f"{core}: {counts['instructions']:,} instructions of {calls:,} calls, and {random:,} of {len(SEEDS)} random "
+          "programs, take exactly the cycles of the model", flush=True)
+    return {"rust_target": target, "features": features, "calls": calls, "instructions": counts["instructions"],
+            "random_instructions": random, "bounds": found}
+
+
+def table(cores):
+    """The most cycles in the simulation and the bound, by allocator and operation."""
+    lines = [f"| allocator | operation | {' | '.join(cores)} |", f"|---|---|{'---|' * len(cores)}"]
+    for command in names().values():
+        for what in map(OPERATIONS.get, PERFORMED):
+            row = [core["bounds"].get(command, {}).get(what) for core in cores.values()]
+            if any(row):
+                cells = [f"{one['observed']:,} / {one['bound']:,}" if one else "-" for one in row]
+                lines.append(f"| `{command}` | {what} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def compared_table(cores):
+    """What was compared, and how close the bounds are."""
+    lines = ["| core | calls | instructions | of random programs | observed / bound, TLSF | least of all |",
+             "|---|---|---|---|---|---|"]
+    for name, core in cores.items():
+        ratios = {command: min(one["observed"] / one["bound"] for one in bounds.values())
+                  for command, bounds in core["bounds"].items()}
+        lines.append(f"| {name} | {core['calls']:,} | {core['instructions']:,} | {core['random_instructions']:,} | "
+                     f"{ratios['tlsf']:.3f} | {min(ratios.values()):.3f} |")
+    return "\n".join(lines)
+
+
+def without_date(document):
+    """The document without the line that says when it was made."""
+    return [line for line in document.splitlines() if not line.startswith("Measured ")]
+
+
+now = {line[0]: on_core(*line) for line in CORES}
+text = f"""# Bounds in cycles
+
+Cycles of an operation on cores with RV32, from its first instruction to the one after its return (METHODOLOGY.md,
+"Cycles"): the most of any call in a simulation of the core's RTL / the static bound. The code is that of
+{compiler}, with 32-bit tags and without statistics; calls that report misuse are not
+covered. `rtalloc bound --core` prints a column, the conditions and, with `--mhz`, microseconds. A bound is that of the
+program that `ci/cycles.sh` links: alignment changes cycles, so bound your own firmware with `--binary`.
+
+{measured}
+
+{table(now)}
+
+Each stretch between two instructions of plain arithmetic takes exactly the cycles of the model, in 6,000 random
+operations of each allocator and in {len(SEEDS)} random programs for each core. Where no call reaches its bound, no call took
+that path, or the bound counts the worst alignment of the caller. On SERV, only two allocators are simulated.
+
+{measured}
+
+{compared_table(now)}
+"""
+if mode == "--update":
+    COMMITTED.write_text(json.dumps({"rustc": compiler, "cores": now}, indent=2) + "\n")
+    DOCUMENT.write_text(text)
+    sys.exit()
+committed = json.loads(COMMITTED.read_text())
+grown, count = [], 0
+for name, core in committed["cores"].items():
+    for allocator, operations in core["bounds"].items():
+        for operation, one in operations.items():
+            count += 1
+            found = now.get(name, {"bounds": {}})["bounds"].get(allocator, {}).get(operation)
+            if found is None or found["bound"] > one["bound"]:
+                grown.append(f"{name} {allocator} {operation}: {one} committed, {found} now")
+print("\n".join(grown) if grown else f"None of the {count} committed bounds grew.")
+if committed["rustc"] != compiler:
+    print(f"The committed bounds are for code compiled by {committed['rustc']}.")
+elif committed["cores"] != now or without_date(DOCUMENT.read_text()) != without_date(text):
+    grown.append("docs/CYCLES.md")
+    print("bounds/cycles.json or docs/CYCLES.md is not up to date: ci/cycles.sh --update")
+sys.exit(bool(grown) or count == 0)
