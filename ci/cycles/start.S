@@ -1,4 +1,4 @@
-# Entry of the programs that ci/cycles/cores.sh links: calls `program`, then stores to the address that ends the
+# Entry of the programs that ci/cycles/link.sh links: calls `program`, then stores to the address that ends the
 # simulation. The memory is zero at first, so .bss needs no loop.
     .section .text.start, "ax"
     .globl _start

@@ -68,8 +68,15 @@ fn compare(arguments: &[String]) -> Result<Compared, String> {
         operand: word(chunk, 4),
     });
     let retired: Vec<Retired> = retired.collect();
+    let continues = retired.windows(2).all(|pair| pair[0].next == pair[1].address);
+    if !bytes.len().is_multiple_of(20) || retired.len() < 2 || !continues {
+        return Err(format!("{trace} is cut short or has gaps"));
+    }
     let costs = costs(core, &file, &retired)?;
     let mut compared = stretches(&file, &retired, &costs)?;
+    if compared.instructions * 10 < costs.len() as u64 * 9 {
+        return Err(format!("{trace}: only {} of {} instructions were compared", compared.instructions, costs.len()));
+    }
     let mut counted = BTreeSet::new();
     for name in functions {
         let symbol = file.find(name).into_iter().next().ok_or_else(|| format!("{program} has no function {name}"))?;

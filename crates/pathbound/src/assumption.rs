@@ -26,11 +26,13 @@ pub enum Assumption {
     NotCalled,
     /// Exceptions are caught only where the file's unwind tables say so.
     UnwindTables,
+    /// A core takes the cycles of its model.
+    CoreModel,
 }
 
 impl Assumption {
     /// All assumptions.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Loading,
         Self::Signals,
         Self::CallingConvention,
@@ -38,6 +40,7 @@ impl Assumption {
         Self::NeverReturns,
         Self::NotCalled,
         Self::UnwindTables,
+        Self::CoreModel,
     ];
 
     /// The assumption as a sentence.
@@ -66,6 +69,10 @@ impl Assumption {
             Self::UnwindTables => {
                 "exceptions are caught only where the file's unwind tables say so; no tables are registered at run time"
             }
+            Self::CoreModel => {
+                "the core takes the cycles of its model, in the configuration and with the memory that are stated with \
+                 it; accesses to data are aligned, and nothing interrupts the function"
+            }
         }
     }
 
@@ -84,6 +91,9 @@ impl Assumption {
         }
         if graph.has_calls() {
             assumed.insert(Self::UnwindTables);
+        }
+        if proof.unit.core().is_some() {
+            assumed.insert(Self::CoreModel);
         }
         assumed
     }

@@ -1,10 +1,10 @@
 //! The most and the least that an execution costs between an entry and its return.
 //!
-//! Every instruction costs 1 or, in [cycles](crate::Unit), what the model of a core says. The bound covers executions that *return*: paths into calls of functions that never
-//! return, and into traps that no code follows, are left out and listed. Functions are solved callees first; a call
-//! costs what its callee costs. Longest paths are found twice: by potentials (`bound/longest.rs`), which form the
-//! certificate, and, if there are loops, as a linear program (`bound/ipet.rs`), which gives the witness. If the two
-//! differ, there is no bound.
+//! Every instruction costs 1 or, in [cycles](crate::Unit), what the model of a core says. The bound covers executions
+//! that *return*: paths into calls of functions that never return, and into traps that no code follows, are left out
+//! and listed. Functions are solved callees first; a call costs what its callee costs. Longest paths are found twice:
+//! by potentials (`bound/longest.rs`), which form the certificate, and, if there are loops, as a linear program
+//! (`bound/ipet.rs`), which gives the witness. If the two differ, there is no bound.
 //!
 //! [`LoopFact`](crate::facts::LoopFact) defines what a fact about a loop means. Of several facts that bound one loop,
 //! the least is used; facts about addresses take precedence over facts about lines. Conflicts are resolved by cases: in

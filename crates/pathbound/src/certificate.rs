@@ -1,10 +1,11 @@
 //! Proofs that a bound holds, which can be verified without trusting the solver.
 //!
 //! A [`Proof`] gives for every instruction the most that can follow until its function returns, in instructions or
-//! cycles: its *potential*. If every potential is at least the cost of its instruction plus the potential of each successor, potentials are upper
-//! bounds. [`check`](mod@crate::check) verifies that instruction by instruction, without knowing how they were found. A
-//! loop would raise potentials without limit. So executing the place of a loop fact lowers the potential by the loop's
-//! *multiplier*, and entering the loop raises it by the multiplier times the number in the fact.
+//! cycles: its *potential*. If every potential is at least the cost of its instruction plus the potential of each
+//! successor, potentials are upper bounds. [`check`](mod@crate::check) verifies that instruction by instruction,
+//! without knowing how they were found. A loop would raise potentials without limit. So executing the place of a loop
+//! fact lowers the potential by the loop's *multiplier*, and entering the loop raises it by the multiplier times the
+//! number in the fact.
 //!
 //! With conflicts there are several cases: in each, one place of every conflict is never executed.
 //!

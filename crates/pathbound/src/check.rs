@@ -13,19 +13,19 @@
 //! ```
 //!
 //! by induction on the number of instructions in `rest(a)`. An instruction `a` costs `cost(a -> b)`: 1, or by the model
-//! of a core the most cycles that it takes if `b` follows. A return is the last instruction: its cost, whatever follows,
-//! is at most its potential, plus m if it is a place. Any other instruction is followed by `rest(b)` of a successor; a call is followed by the whole of its
-//! callee and then by `rest(b)`. The checker verifies that
+//! of a core the most cycles that it takes if `b` follows. A return is the last instruction: its cost, whatever
+//! follows, is at most its potential, plus m if it is a place. Any other instruction is followed by `rest(b)` of a
+//! successor; a call is followed by the whole of its callee and then by `rest(b)`. The checker verifies that
 //!
 //! ```text
 //! potential(a) >= cost(a -> b) - (m if a is a place) + (m * at_most of the loops a -> b enters) + potential(b)
 //! ```
 //!
-//! and for calls, where `b` in the cost is the callee's first instruction, the same with the potential of that, and the value of the loops that
-//! entering it enters, added on the right. Adding the bounds of the parts gives the bound of the whole. A tail call is
-//! a jump. For the whole execution, the facts make the sum over loops negative or zero: each place is executed at most
-//! `at_most` times for each entry. What remains is the entry's potential and the value of the loops that entering it
-//! enters; the claim must not be below that.
+//! and for calls, where `b` in the cost is the callee's first instruction, the same with the potential of that, and the
+//! value of the loops that entering it enters, added on the right. Adding the bounds of the parts gives the bound of
+//! the whole. A tail call is a jump. For the whole execution, the facts make the sum over loops negative or zero: each
+//! place is executed at most `at_most` times for each entry. What remains is the entry's potential and the value of the
+//! loops that entering it enters; the claim must not be below that.
 //!
 //! Avoided successors are not in this execution. Neither are those in `no_return`: every path from one of them is
 //! verified to lead to another of them, to a trap that no code follows, to a function that is assumed never to return,
@@ -398,6 +398,9 @@ fn assumed(proof: &Proof, code: &Code<'_>, graph: &Graph) -> BTreeSet<Assumption
     }
     if code.has_calls {
         assumed.insert(Assumption::UnwindTables);
+    }
+    if proof.unit.core().is_some() {
+        assumed.insert(Assumption::CoreModel);
     }
     assumed
 }

@@ -52,8 +52,8 @@
 //! # }
 //! ```
 //!
-//! The unit is the executed instruction or, for some [cores](Core), the cycle. The instruction sets are those in [`Arch::ALL`]; the code that
-//! depends on one is in [`arch`], and in [`counter`], which supports x86-64 only.
+//! The unit is the executed instruction or, for some [cores](Core), the cycle. The instruction sets are those in
+//! [`Arch::ALL`]; the code that depends on one is in [`arch`], and in [`counter`], which supports x86-64 only.
 
 mod address;
 pub mod arch;

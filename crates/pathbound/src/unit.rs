@@ -83,7 +83,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What holds for one of two, it is not known which.
+    /// The range that covers both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self { least: self.least.min(other.least), most: self.most.max(other.most) }

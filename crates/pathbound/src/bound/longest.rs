@@ -1,10 +1,11 @@
 //! Longest and shortest paths.
 //!
-//! An instruction costs 1, or cycles that depend on what follows it. Loops are priced from the inside out: a loop's *multiplier* is the cost of its most expensive cycle through its
-//! place. Executing the place lowers the value of a path by the multiplier; entering the loop raises it by `at_most`
-//! multipliers. Then no cycle has a positive value, so that relaxation finds the longest path from each instruction to
-//! the return, its *potential*. Every cycle through the place passes the header, so a path of the highest value can be
-//! extended by cycles until its cost equals its value. Potentials are therefore exact, not only upper bounds.
+//! An instruction costs 1, or cycles that depend on what follows it. Loops are priced from the inside out: a loop's
+//! *multiplier* is the cost of its most expensive cycle through its place. Executing the place lowers the value of a
+//! path by the multiplier; entering the loop raises it by `at_most` multipliers. Then no cycle has a positive value, so
+//! that relaxation finds the longest path from each instruction to the return, its *potential*. Every cycle through the
+//! place passes the header, so a path of the highest value can be extended by cycles until its cost equals its value.
+//! Potentials are therefore exact, not only upper bounds.
 
 use super::loops::Loops;
 use super::paths::Paths;

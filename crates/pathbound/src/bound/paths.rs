@@ -25,7 +25,7 @@ impl Point {
 
     /// What it costs itself if a successor follows, or, for `None`, where the function is left.
     pub fn cost(&self, next: Option<u64>) -> Cost {
-        self.costs[next.and_then(|next| self.next.iter().position(|one| *one == next)).unwrap_or(0)]
+        self.costs[next.map_or(0, |next| self.next.iter().position(|one| *one == next).expect("a successor"))]
     }
 }
 

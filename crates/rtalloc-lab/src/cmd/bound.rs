@@ -60,8 +60,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// With --binary and --symbol it bounds any function of a linked ELF file: a program, a library or
 /// firmware for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64.
 ///
-/// A bound counts instructions, not time; METHODOLOGY.md describes how to get from one to the
-/// other. The whole table takes a minute or two, that of one allocator some ten seconds.
+/// A bound counts instructions, not time, or with --core the cycles of some RISC-V cores;
+/// METHODOLOGY.md describes how to get from one to the other. The whole table takes a minute or two, that of one allocator some ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -135,9 +135,10 @@ pub struct Arguments {
     ])]
     target: Option<String>,
 
-    /// Bounds the cycles of a core instead of instructions: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv.
-    /// With --binary, of its functions; otherwise prints the committed bounds of the allocators, for the program that
-    /// ci/cycles.sh links, with the most cycles of any call in a simulation of the core's RTL.
+    /// Bounds the cycles of a core with RV32 instead of instructions: picorv32, ibex-small, ibex-small-zb,
+    /// ibex-maxperf-zb, serv. With --binary, of its functions; otherwise prints the committed bounds of the allocators'
+    /// operations without loops, for the program that ci/cycles.sh links, beside the most cycles of a simulated call;
+    /// --mhz is then the only other option.
     #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
         "operation", "proves_only", "check", "against", "save", "target",
     ])]
@@ -173,7 +174,7 @@ Examples:
   rtalloc bound --binary firmware.elf --symbol step    the same on a Cortex-M or RISC-V core
   rtalloc bound tlsf half-fit --target Armv7E-M        committed bounds for another processor
   rtalloc bound tlsf --core ibex-small --mhz 100       cycles and microseconds
-  rtalloc bound --binary firmware.elf --symbol step --core ibex-small
+  rtalloc bound --binary firmware.elf --symbol step --core ibex-small --mhz 100
                                                        the same of a function of your own firmware
 
 The exit status is 0 on success, even if an allocator has no bound; 1 when an argument is invalid, a function
@@ -200,10 +201,14 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return print(&on_target(name, &subjects)?).context("standard output").map(|()| ExitCode::SUCCESS);
     }
     if let Some(core) = arguments.core {
-        let unused = arguments.explain || arguments.json.is_some() || arguments.certificate.is_some();
+        let unused = arguments.explain
+            || arguments.json.is_some()
+            || arguments.certificate.is_some()
+            || !arguments.symbol.is_empty()
+            || !arguments.never_returns.is_empty();
         anyhow::ensure!(
             !unused && facts.loops.is_empty() && facts.conflicts.is_empty(),
-            "--core without --binary prints committed bounds: give allocators, and of the options --mhz alone"
+            "--core without --binary prints committed bounds: it accepts only allocators and --mhz"
         );
         let subjects = rtalloc_subjects::select(&arguments.allocators)?;
         let table = on_core(described(core, arguments.mhz), &subjects)?;
@@ -221,7 +226,7 @@ fn core(name: &str) -> Result<Core, String> {
 /// A clock in MHz.
 fn mhz(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "it is not a number, such as 100".to_owned())?;
-    if number.is_finite() && number > 0.0 { Ok(number) } else { Err("it must be above 0".to_owned()) }
+    if (0.001..=100_000.0).contains(&number) { Ok(number) } else { Err("it must be from 0.001 to 100000".to_owned()) }
 }
 
 fn described(core: Core, mhz: Option<f64>) -> result::bounds::Core {
@@ -237,9 +242,8 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
     let mut headings = vec!["allocator", "operation", "shortest path", "observed", "static bound"];
     headings.extend(core.mhz.map(|_| "us"));
     let row = |subject: &str, operation: &String, bound: &Range| {
-        let observed = bound.observed.map_or_else(|| "-".into(), grouped);
-        let mut row =
-            vec![subject.to_owned(), operation.clone(), grouped(bound.shortest), observed, grouped(bound.bound)];
+        let numbers = [bound.shortest, bound.observed, bound.bound].map(grouped);
+        let mut row = [vec![subject.to_owned(), operation.clone()], numbers.to_vec()].concat();
         row.extend(core.microseconds(bound.bound));
         row
     };
@@ -250,15 +254,23 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
         .collect();
     anyhow::ensure!(
         !rows.is_empty(),
-        "there are no committed bounds for these allocators on {}: their operations have loops",
+        "there are no committed bounds for these allocators on {}: ci/cycles.sh does not cover them, or their \
+         operations have loops",
         core.name
     );
     let look = Look::of_stdout();
+    let left_out: Vec<&str> =
+        subjects.iter().map(|subject| subject.name).filter(|name| !committed.bounds.contains_key(*name)).collect();
+    let left_out = match left_out.as_slice() {
+        [] => String::new(),
+        names => format!("\nWithout committed bounds in cycles: {}.", names.join(", ")),
+    };
     let note = format!(
-        "{}\nObserved: the most cycles of a call in a simulation of the core's RTL, in which {} calls of these allocators \
-         took exactly the cycles of the model. Code of {} for {}{}. This table is committed, for the program that \
-         ci/cycles.sh links; alignment matters, so your firmware is other code: bound it with --binary FILE --symbol NAME \
-         --core {}.",
+        "{}\nobserved: the most cycles of a call in a simulation of the core's RTL, which took exactly the cycles of the \
+         model in {} calls of all allocators. Calls that report misuse are not covered. Code of {} for {}{}, with \
+         32-bit tags and without statistics. This table is committed, for the program that ci/cycles.sh links. Your firmware \
+         differs, if only in alignment: bound it with --binary FILE --symbol NAME --core {} --never-returns \
+         rtalloc::hook::report.{left_out}",
         core.assumed(),
         grouped(committed.calls),
         cycles.rustc,

@@ -80,18 +80,18 @@ pub struct Core {
 }
 
 impl Core {
-    /// Cycles as microseconds; `None` if the clock is not known.
+    /// Cycles as microseconds, rounded up; `None` if the clock is not known.
     #[must_use]
     pub fn microseconds(&self, cycles: u64) -> Option<String> {
-        self.mhz.map(|mhz| format!("{:.2}", cycles as f64 / mhz))
+        self.mhz.map(|mhz| format!("{:.3}", (cycles as f64 / mhz * 1000.0).ceil() / 1000.0))
     }
 
-    /// What is assumed, in two sentences.
+    /// What is counted and assumed.
     #[must_use]
     pub fn assumed(&self) -> String {
         format!(
-            "Cycles of {}, from the first instruction to the one after the return: {}. Interrupts, wait states and \
-             accesses that are not aligned take longer. The cycles of its instructions are from: {}.",
+            "Cycles of {}, from the first instruction up to and including the return: {}. Without these \
+             conditions the bound does not hold. Source of the cycles of its instructions: {}.",
             self.name, self.conditions, self.source
         )
     }

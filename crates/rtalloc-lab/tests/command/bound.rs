@@ -806,13 +806,20 @@ fn a_wrong_argument_spoils_no_file() {
 fn cycles_of_a_core_are_printed_or_refused_with_the_reason() {
     let committed = &Cycles::committed().cores["ibex-small"].bounds["tlsf"]["allocate"];
     let printed = answer(bound().args(["tlsf", "--core", "ibex-small", "--mhz", "100"]));
-    let microseconds = format!("{:.2}", committed.bound as f64 / 100.0);
+    let microseconds = format!("{:.3}", committed.bound as f64 / 100.0);
     assert_has(&printed, &["tlsf", &committed.bound.to_string(), &microseconds, "without wait states"]);
     assert_has(&refusal(bound().args(["tlsf", "--core", "ibex"])), &["ibex-small"]);
     assert_has(&refusal(bound().args(["tlsf", "--mhz", "100"])), &["--core"]);
-    assert_has(&refusal(bound().args(["tlsf", "--core", "serv", "--mhz", "0"])), &["above 0"]);
+    assert_has(&refusal(bound().args(["tlsf", "--core", "serv", "--mhz", "0"])), &["from 0.001"]);
     assert_has(&refusal(bound().args(["first-fit", "--core", "serv"])), &["loops"]);
-    assert_has(&refusal(bound().args(["tlsf", "--core", "serv", "--explain"])), &["--mhz alone"]);
+    let more: [&[&str]; 3] = [&["--explain"], &["--symbol", "weigh"], &["--never-returns", "weigh"]];
+    for more in more {
+        let refused = refusal(bound().args(["tlsf", "--core", "serv"]).args(more));
+        assert_has(&refused, &["only allocators and --mhz"]);
+    }
+    // Rounded up: a time below the bound would be none.
+    let third = answer(bound().args(["tlsf", "--core", "ibex-small", "--mhz", "300"]));
+    assert_has(&third, &[&format!("{:.3}", (committed.bound as f64 / 300.0 * 1000.0).ceil() / 1000.0)]);
     let folder = Folder::new();
     let of_another = folder.function("choose").args(["--core", "serv"]).assert().failure();
     assert_has(&text(&of_another.get_output().stdout), &["serv executes RV32"]);

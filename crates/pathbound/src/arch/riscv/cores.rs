@@ -16,15 +16,15 @@ struct Table {
     source: &'static str,
     plain: i64,
     compare: i64,
-    /// With Zbb.
-    rotate: Option<i64>,
+    /// With Zba, Zbb and Zbs: rotations, and the others.
+    bits: Option<[i64; 2]>,
     left_shift: i64,
     right_shift: i64,
     /// For each bit of a shift to the right.
     right_shift_bit: i64,
     load: i64,
     store: i64,
-    /// With M.
+    /// `mul`, and `mulh` with its variants.
     multiply: Option<[i64; 2]>,
     /// With M: by zero, and otherwise.
     divide: Option<[i64; 2]>,
@@ -40,11 +40,11 @@ struct Table {
 /// Which instructions take a cycle more because one of four bytes crosses the border of a word.
 #[derive(Clone, Copy, PartialEq)]
 enum Straddling {
-    /// None.
+    /// None: all instructions have four bytes.
     Never,
     /// Taken branches and jumps to one.
     Target,
-    /// Any before one; and taken branches, which have fetched what follows them in memory, if that is one.
+    /// Any instruction before one; and a taken branch, one cycle more, that one follows in memory.
     Next,
 }
 
@@ -71,6 +71,11 @@ impl CostModel for Table {
             Decoder::Second => second::work(image.code(at)?, at),
         };
         let (this, after) = (work(at)?, at + length(image, at)?);
+        // A core without compressed instructions.
+        let whole = |at: u64| at.is_multiple_of(4) && length(image, at) == Some(4);
+        if self.straddling == Straddling::Never && !(whole(at) && next.is_none_or(whole)) {
+            return None;
+        }
         // A return may go to any instruction.
         let straddles = |next: Option<u64>| match next {
             Some(next) => Some(fixed(i64::from(next % 4 == 2 && length(image, next)? == 4))),
@@ -120,7 +125,8 @@ impl Table {
         Some(match kind {
             Kind::Plain => fixed(self.plain),
             Kind::Compare => fixed(self.compare),
-            Kind::Rotate => fixed(self.rotate?),
+            Kind::Rotate => fixed(self.bits?[0]),
+            Kind::Bits => fixed(self.bits?[1]),
             Kind::ShiftLeft(_) => fixed(self.left_shift),
             Kind::ShiftRight(fixed_bits) => {
                 let bits = fixed_bits.map(u32::from).or(operand.map(|bits| bits & 31));
@@ -160,11 +166,12 @@ fn target(image: &dyn Image, at: u64) -> Option<u64> {
 
 const PICORV32: Table = Table {
     name: "picorv32",
-    conditions: "PicoRV32, RV32IMC with the barrel shifter, memory without wait states, no interrupts",
+    conditions: "PicoRV32, RV32IMC with the barrel shifter, the serial multiplier and otherwise default parameters, \
+                 memory that is ready in the cycle of the request, aligned accesses to data, no interrupts",
     source: "README of PicoRV32, Cycles per Instruction Performance; compressed code: simulation",
     plain: 3,
     compare: 3,
-    rotate: None,
+    bits: None,
     left_shift: 3,
     right_shift: 3,
     right_shift_bit: 0,
@@ -181,11 +188,13 @@ const PICORV32: Table = Table {
 
 const IBEX_SMALL: Table = Table {
     name: "ibex-small",
-    conditions: "Ibex, RV32IMC, two stages, fast multiplier, memory without wait states, no interrupts",
+    conditions: "Ibex, RV32IMC, two stages, fast multiplier, without instruction cache, branch predictor, PMP and \
+                 SecureIbex; separate ports for instructions and data, without wait states; aligned accesses to data, \
+                 no interrupts",
     source: "Ibex Reference Guide, Pipeline Details; alignment: simulation",
     plain: 1,
     compare: 1,
-    rotate: None,
+    bits: None,
     left_shift: 1,
     right_shift: 1,
     right_shift_bit: 0,
@@ -202,15 +211,18 @@ const IBEX_SMALL: Table = Table {
 
 const IBEX_SMALL_ZB: Table = Table {
     name: "ibex-small-zb",
-    conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs, two stages, fast multiplier, memory without wait states, no interrupts",
-    rotate: Some(2),
+    conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs (RV32BBalanced), two stages, fast multiplier, without instruction \
+                 cache, branch predictor, PMP and SecureIbex; separate ports for instructions and data, without wait \
+                 states; aligned accesses to data, no interrupts",
+    bits: Some([2, 1]),
     ..IBEX_SMALL
 };
 
 const IBEX_MAXPERF_ZB: Table = Table {
     name: "ibex-maxperf-zb",
-    conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs, three stages, branch target ALU, single-cycle multiplier, memory \
-                 without wait states, no interrupts",
+    conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs (RV32BBalanced), three stages, branch target ALU, single-cycle \
+                 multiplier, without instruction cache, branch predictor, PMP and SecureIbex; separate ports for \
+                 instructions and data, without wait states; aligned accesses to data, no interrupts",
     load: 1,
     store: 1,
     multiply: Some([1, 2]),
@@ -221,11 +233,12 @@ const IBEX_MAXPERF_ZB: Table = Table {
 
 const SERV: Table = Table {
     name: "serv",
-    conditions: "SERV, RV32I, memory that acknowledges after one cycle, no interrupts",
+    conditions: "SERV (serv_rf_top), RV32I with default parameters, memory that acknowledges in the cycle after the \
+                 request, aligned accesses to data, no interrupts",
     source: "simulation",
     plain: 36,
     compare: 69,
-    rotate: None,
+    bits: None,
     left_shift: 69,
     right_shift: 69,
     right_shift_bit: 1,

@@ -125,9 +125,10 @@ pub(super) fn work(code: &[u8], address: u64) -> Option<Work> {
         "mulh" | "mulhu" | "mulhsu" => Kind::MultiplyHigh,
         "div" | "divu" | "rem" | "remu" => Kind::Divide,
         "nop" | "li" | "mv" | "lui" | "auipc" | "add" | "addi" | "addi4spn" | "addi16sp" | "sub" | "and" | "andi"
-        | "or" | "ori" | "xor" | "xori" | "sh1add" | "sh2add" | "sh3add" | "andn" | "orn" | "xnor" | "clz" | "ctz"
-        | "cpop" | "sext.b" | "sext.h" | "zext.h" | "orc.b" | "rev8" | "min" | "minu" | "max" | "maxu" | "bset"
-        | "bseti" | "bclr" | "bclri" | "binv" | "binvi" | "bext" | "bexti" => Kind::Plain,
+        | "or" | "ori" | "xor" | "xori" => Kind::Plain,
+        "sh1add" | "sh2add" | "sh3add" | "andn" | "orn" | "xnor" | "clz" | "ctz" | "cpop" | "sext.b" | "sext.h"
+        | "zext.h" | "orc.b" | "rev8" | "min" | "minu" | "max" | "maxu" | "bset" | "bseti" | "bclr" | "bclri"
+        | "binv" | "binvi" | "bext" | "bexti" => Kind::Bits,
         _ => return None,
     };
     Some(Work::reading(kind, read))

@@ -4,7 +4,7 @@ use super::work::Work;
 use super::{RiscV, second};
 use crate::arch::linked::Registers;
 use crate::arch::tests::{Code, agree, random};
-use crate::arch::{Arch, Frame as _};
+use crate::arch::{Arch, Core, Frame as _};
 
 #[test]
 fn decoders_agree_on_all_compressed_instructions() {
@@ -52,6 +52,23 @@ fn decoders_agree_on_what_cores_distinguish() {
         }
     }
     assert!(known > 380_000, "{known}");
+}
+
+#[test]
+fn a_core_has_no_cycles_for_instructions_that_it_lacks() {
+    let cycles = |core: &str, halves: &[u16]| {
+        let bytes = halves.iter().chain(&[0x8082]).flat_map(|half| half.to_le_bytes()).collect();
+        let code = Code { arch: Arch::RV32, bytes };
+        let next = Code::START + 2 * halves.len() as u64;
+        Core::find(core).expect("a core").cycles(&code, Code::START, Some(next), None).map(|cost| cost.most)
+    };
+    // sh1add a0,a0,a0
+    let of_zba = ["serv", "picorv32", "ibex-small", "ibex-small-zb"].map(|core| cycles(core, &[0x2533, 0x20a5]));
+    assert_eq!(of_zba, [None, None, None, Some(1)]);
+    // c.addi a0,1; then mul a0,a0,a0; then add a0,a0,a0 before a compressed instruction.
+    assert_eq!(["serv", "ibex-small"].map(|core| cycles(core, &[0x0505])), [None, Some(1)]);
+    assert_eq!(["serv", "ibex-small"].map(|core| cycles(core, &[0x0533, 0x02a5])), [None, Some(3)]);
+    assert_eq!(["serv", "ibex-small"].map(|core| cycles(core, &[0x0533, 0x00a5])), [None, Some(1)]);
 }
 
 /// Executes machine code up to its end; returns whether a return after it would go back to the caller.

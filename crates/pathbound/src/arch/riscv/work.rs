@@ -2,20 +2,20 @@
 
 use crate::arch::bits::bits;
 
-/// What a core does for an instruction.
+/// The kind of an instruction, and the registers that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Work {
     pub kind: Kind,
     /// The register that memory is loaded into; 0 if none.
     pub loads: u8,
-    /// The registers that are read, a bit each; `zero` aside.
+    /// The registers that are read, a bit each, except `zero`.
     pub reads: u32,
 }
 
 /// A kind of instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Sums, logic, constants, and what Zba, Zbb and Zbs add to them.
+    /// Sums, logic and constants.
     Plain,
     /// `slt` and its variants.
     Compare,
@@ -24,6 +24,8 @@ pub(super) enum Kind {
     /// By this number of bits; `None` if a register holds it.
     ShiftRight(Option<u8>),
     Rotate,
+    /// Other instructions of Zba, Zbb and Zbs.
+    Bits,
     Load,
     Store,
     Multiply,
@@ -66,23 +68,25 @@ impl Work {
             (0x13, 5, 0 | 0x20) => unary(Kind::ShiftRight(amount)),
             (0x13, 5, 0x30) => unary(Kind::Rotate),
             // `bclri`, `bseti`, `binvi`, `bexti`
-            (0x13, 1, 0x14 | 0x24 | 0x34) | (0x13, 5, 0x24) => unary(Kind::Plain),
+            (0x13, 1, 0x14 | 0x24 | 0x34) | (0x13, 5, 0x24) => unary(Kind::Bits),
             // `clz`, `ctz`, `cpop`, `sext.b`, `sext.h`, `orc.b`, `rev8`
-            (0x13, 1, 0x30) if matches!(rs2, 0 | 1 | 2 | 4 | 5) => unary(Kind::Plain),
-            (0x13, 5, 0x14) if rs2 == 7 => unary(Kind::Plain),
-            (0x13, 5, 0x34) if rs2 == 0x18 => unary(Kind::Plain),
+            (0x13, 1, 0x30) if matches!(rs2, 0 | 1 | 2 | 4 | 5) => unary(Kind::Bits),
+            (0x13, 5, 0x14) if rs2 == 7 => unary(Kind::Bits),
+            (0x13, 5, 0x34) if rs2 == 0x18 => unary(Kind::Bits),
             (0x13, 2 | 3, _) => unary(Kind::Compare),
             (0x13, 0 | 4 | 6 | 7, _) => unary(Kind::Plain),
             (0x33, 1, 0) => binary(Kind::ShiftLeft(None)),
             (0x33, 5, 0 | 0x20) => binary(Kind::ShiftRight(None)),
             (0x33, 1 | 5, 0x30) => binary(Kind::Rotate),
             (0x33, 2 | 3, 0) => binary(Kind::Compare),
-            (0x33, 0 | 4 | 6 | 7, 0 | 0x20) => binary(Kind::Plain),
+            (0x33, 0, 0 | 0x20) | (0x33, 4 | 6 | 7, 0) => binary(Kind::Plain),
+            // `xnor`, `orn`, `andn`
+            (0x33, 4 | 6 | 7, 0x20) => binary(Kind::Bits),
             // `sh1add` to `sh3add`; `min` to `maxu`; `bset`, `bclr`, `binv`, `bext`
-            (0x33, 2 | 4 | 6, 0x10) | (0x33, 4..=7, 0x05) => binary(Kind::Plain),
-            (0x33, 1, 0x14 | 0x24 | 0x34) | (0x33, 5, 0x24) => binary(Kind::Plain),
+            (0x33, 2 | 4 | 6, 0x10) | (0x33, 4..=7, 0x05) => binary(Kind::Bits),
+            (0x33, 1, 0x14 | 0x24 | 0x34) | (0x33, 5, 0x24) => binary(Kind::Bits),
             // `zext.h`
-            (0x33, 4, 0x04) if rs2 == 0 => unary(Kind::Plain),
+            (0x33, 4, 0x04) if rs2 == 0 => unary(Kind::Bits),
             (0x33, 0, 1) => binary(Kind::Multiply),
             (0x33, 1..=3, 1) => binary(Kind::MultiplyHigh),
             (0x33, 4.., 1) => binary(Kind::Divide),
