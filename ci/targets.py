@@ -5,10 +5,9 @@ import pathlib
 import subprocess
 import sys
 
-from allocators import OPERATIONS, names
+from allocators import OPERATIONS, names, settle
 
 linker, rtalloc, work, compiler, measured, mode = sys.argv[1:]
-COMMITTED, DOCUMENT = pathlib.Path("bounds/targets.json"), pathlib.Path("docs/TARGETS.md")
 # Name, Rust target, features.
 BUILT = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
 
@@ -106,11 +105,6 @@ def cell(name, found, command, operation):
     return "-" if bound is None else f"**{bound}**" if seen[name].get((command, operation)) == bound else str(bound)
 
 
-def without_date(document):
-    """The document without the line that says when it was made."""
-    return [line for line in document.splitlines() if not line.startswith("Measured ")]
-
-
 now = {name: {"rust_target": target, "features": features, "bounds": bounds(name)} for name, target, features in BUILT}
 seen = {name: observed(name, one["rust_target"], one["bounds"]) for name, one in now.items()}
 text = f"""# Bounds on other processors
@@ -128,25 +122,6 @@ exceeds its bound; those that reach it are **bold**.
 
 {table({name: one["bounds"] for name, one in now.items()})}
 """
-if mode == "--update":
-    COMMITTED.write_text(json.dumps({"rustc": compiler, "targets": now}, indent=2) + "\n")
-    DOCUMENT.write_text(text)
-    sys.exit()
-committed = json.loads(COMMITTED.read_text())
-grown, count = [], 0
-for name, one in committed["targets"].items():
-    for allocator, operations in one["bounds"].items():
-        for operation, most in operations.items():
-            count += 1
-            found = now.get(name, {"bounds": {}})["bounds"].get(allocator, {}).get(operation)
-            if found is None or found > most:
-                grown.append(f"{name} {allocator} {operation}: {most} committed, {found} now")
-print("\n".join(grown) if grown else f"None of the {count} committed bounds grew.")
 reached = sum(now[name]["bounds"][command][what] == most for name in seen for (command, what), most in seen[name].items())
 print(f"{sum(map(len, seen.values()))} observed maxima within their bounds, {reached} equal to them")
-if committed["rustc"] != compiler:
-    print(f"The committed bounds are for code compiled by {committed['rustc']}.")
-elif committed["targets"] != now or without_date(DOCUMENT.read_text()) != without_date(text):
-    grown.append("docs/TARGETS.md")
-    print("bounds/targets.json or docs/TARGETS.md is not up to date: ci/targets.sh --update")
-sys.exit(bool(grown) or count == 0)
+settle(mode, "targets", "targets", compiler, now, text)

@@ -178,7 +178,7 @@ impl fmt::Display for Decline {
             Self::UnknownCost(site) => {
                 write!(
                     f,
-                    "instruction at {site} whose cycles the model of the core does not give: keep it off the paths \
+                    "instruction at {site} whose cycles the model of the core does not give, perhaps because the core lacks it: keep it off the paths \
                      that return, or bound instructions"
                 )
             }

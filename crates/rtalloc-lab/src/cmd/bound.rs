@@ -533,6 +533,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
     let opened = binary.map(ElfFile::open).transpose()?;
     let Some(file) = opened.as_ref().or(this_program.as_ref().map(Analysis::file)) else { unreachable!("one of both") };
     let mut text = String::new();
+    let columns = Look::of_stdout().columns.min(120);
     let (mut assumed, mut not_called, mut stated) = (BTreeSet::new(), BTreeSet::new(), 0);
     for value in list {
         let certificate = Certificate::from_json(&value.to_string()).with_context(|| path.display().to_string())?;
@@ -544,7 +545,8 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         // The address identifies the operation; the name in the certificate does not.
         let operations = this_program.as_ref().map(|analysis| operations_at(analysis, entry.0)).unwrap_or_default();
         let name = if operations.is_empty() { file.provenance().file.clone() } else { operations.join(" and ") };
-        let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {} {}", checked.most, unit(checked.unit));
+        let claim = format!("{name}: {function}, entry {entry}: at most {} {}", checked.most, unit(checked.unit));
+        let _ = writeln!(text, "{}", wrapped(&claim, columns, 2));
         stated += checked.facts.len();
         for line in checked.never_returning.iter().chain(&checked.facts) {
             let _ = writeln!(text, "  if {line}");
@@ -552,7 +554,6 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         assumed.extend(checked.assumptions);
         not_called.extend(checked.not_called);
     }
-    let columns = Look::of_stdout().columns.min(120);
     let assumptions =
         present::bounds::assumptions(assumed, not_called.iter().map(String::as_str).collect()).unwrap_or_default();
     let beyond = match stated {

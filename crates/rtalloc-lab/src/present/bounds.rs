@@ -297,7 +297,7 @@ fn path(text: &mut String, bounded: &Bounded, in_cycles: bool) {
         };
         let indent = "  ".repeat(step.depth as usize);
         let times = if loops { format!("{:>8} x ", number::grouped(step.executions)) } else { String::new() };
-        let cycles = if in_cycles { format!("{:>8} cycles  ", number::grouped(step.cost)) } else { String::new() };
+        let cycles = if in_cycles { format!("{:>15}  ", number::counted(step.cost, "cycle")) } else { String::new() };
         let (address, source) = (step.address, &step.source);
         let _ = writeln!(text, "  {mark} {times}{cycles}{address:>8x}  {source:widest$}  {indent}{}", step.text);
     }

@@ -79,7 +79,7 @@ impl Symbols {
         Self { named, functions, marks, by_name: OnceLock::new() }
     }
 
-    /// Whether code and data are told apart.
+    /// Whether symbols mark where code begins and ends.
     pub fn are_marked(&self) -> bool {
         !self.marks.is_empty()
     }
