@@ -545,8 +545,13 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         // The address identifies the operation; the name in the certificate does not.
         let operations = this_program.as_ref().map(|analysis| operations_at(analysis, entry.0)).unwrap_or_default();
         let name = if operations.is_empty() { file.provenance().file.clone() } else { operations.join(" and ") };
-        let claim = format!("{name}: {function}, entry {entry}: at most {} {}", checked.most, unit(checked.unit));
-        let _ = writeln!(text, "{}", wrapped(&claim, columns, 2));
+        let core = checked.unit.core();
+        let of_core = core.map_or_else(String::new, |core| format!(" of {}", core.name()));
+        let most = format!("{} {}{of_core}", checked.most, checked.unit);
+        let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {most}");
+        if let Some(core) = core {
+            let _ = writeln!(text, "{}", wrapped(core.conditions(), columns, 2));
+        }
         stated += checked.facts.len();
         for line in checked.never_returning.iter().chain(&checked.facts) {
             let _ = writeln!(text, "  if {line}");
@@ -572,14 +577,6 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
 
 /// The exit status of `--check --strict` where certificates rest on facts that a user stated.
 const BEYOND_THE_LIST: u8 = 3;
-
-/// A unit as text.
-fn unit(unit: Unit) -> String {
-    match unit.core() {
-        None => "instructions".to_owned(),
-        Some(core) => format!("cycles of {} ({})", core.name(), core.conditions()),
-    }
-}
 
 /// The operations of allocators in this program whose entry point is at an address of its file.
 fn operations_at(analysis: &Analysis, entry: u64) -> Vec<String> {
