@@ -10,6 +10,7 @@ use crate::present;
 use crate::present::table::Look;
 use crate::result::advice::Wishes;
 use crate::result::document::{self, Schema};
+use crate::result::targets::Elsewhere;
 use crate::trace::Reader;
 use anyhow::Context as _;
 use rtalloc::limits::Limit;
@@ -67,13 +68,20 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "live")]
     smallest: Option<u64>,
 
-    /// An allocate or a free may execute at most N instructions, of the Rust type's x86-64 code.
+    /// An allocate or a free may execute at most N instructions of the Rust type's x86-64 code, or with --target of
+    /// that processor's, or cycles if it is a core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     deadline: Option<u64>,
 
     /// The region has SIZE bytes, with suffix K, M or G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     heap: Option<u64>,
+
+    /// The program runs on this processor: Armv6-M, Armv7E-M, RV32IMC, RV32IMC+Zb, A64, or a Rust target; or on this
+    /// core, whose bounds are in cycles: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv. Its committed bounds
+    /// decide, which operations with loops do not have.
+    #[arg(long, value_name = "NAME", value_parser = Elsewhere::find)]
+    target: Option<Elsewhere>,
 
     /// No request within the limits may ever be refused.
     #[arg(long)]
@@ -103,6 +111,7 @@ Examples:
   rtalloc advise mine.rtrace --never-refuse --plot mine.svg
   rtalloc advise --limit 64x200 --limit 8x1500 --limit 1x4096
   rtalloc advise --live 28K --smallest 16 --largest 4096
+  rtalloc advise mine.rtrace --target thumbv7em-none-eabihf --deadline 150
 
 The exit status is 0 when an allocator is recommended, and 1 when none meets all wishes or a recording is invalid.";
 
@@ -129,6 +138,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         resizes: 0,
         aligned: 0,
         margin_per_cent: arguments.margin,
+        elsewhere: arguments.target.as_ref(),
         wishes: Wishes {
             deadline: arguments.deadline,
             heap_bytes: arguments.heap,

@@ -11,6 +11,7 @@ use crate::replay::isolate::{Board, Progress};
 use crate::result::advice::{Advice, Candidate, Change, Rule, Wishes};
 use crate::result::heap_size::Size;
 use crate::result::schema::Outcome;
+use crate::result::targets::Elsewhere;
 use crate::rules::{self, Offer};
 use rtalloc::limits::Limit;
 use rtalloc_subjects::pools::for_limits;
@@ -41,6 +42,8 @@ pub struct Question<'a> {
     pub aligned: u64,
     /// Per cent by which the recording's objects were increased, and its region is.
     pub margin_per_cent: u64,
+    /// The processor or core whose bounds decide; this program's if `None`.
+    pub elsewhere: Option<&'a Elsewhere>,
     /// What the user wants.
     pub wishes: Wishes,
 }
@@ -94,6 +97,7 @@ pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -
         are_recorded: question.are_recorded,
         margin_per_cent,
         wishes,
+        elsewhere: question.elsewhere.cloned(),
         taken,
         runner_up,
         changes,
@@ -113,7 +117,10 @@ fn of_candidate(
         if question.aligned > 0 {
             operations.push(Operation::AllocateAligned);
         }
-        let bounds = operations.into_iter().map(|operation| bound_in(analysis, subject, operation, bytes as usize));
+        let bounds = operations.into_iter().map(|operation| match question.elsewhere {
+            Some(elsewhere) => elsewhere.bound(subject.name, operation.name()),
+            None => bound_in(analysis, subject, operation, bytes as usize),
+        });
         bounds.collect::<Option<Vec<u64>>>().and_then(|bounds| bounds.into_iter().max())
     };
     // Without a bound it is never recommended, and its operations may take long.

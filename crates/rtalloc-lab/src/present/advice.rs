@@ -11,6 +11,7 @@ use super::verdict::wrapped;
 use crate::number;
 use crate::result::advice::{Advice, Candidate, Rule, Wishes};
 use crate::result::heap_size::Size;
+use crate::result::targets::Elsewhere;
 use crate::rules::{self, RULES};
 use rtalloc_subjects::one;
 
@@ -41,10 +42,14 @@ pub fn text(advice: &Advice, look: Look) -> String {
         text.push_str(&wrapped(line, columns, 0));
         text.push('\n');
     };
-    say("bound: the larger one of allocate and free, in x86-64 instructions. region: the bytes to reserve. \
-         guaranteed: no request within the limits is refused. forced: some program within the limits is refused in a \
-         region 16 bytes smaller. recording: the smallest region that serves it. refused: requests of the recording, in the \
-         region. fails: the rules that it does not meet:");
+    say(&format!(
+        "bound: the larger one of allocate and free, in {} {}s. region: the bytes to reserve. guaranteed: no request \
+         within the limits is refused. forced: some program within the limits is refused in a region 16 bytes smaller. \
+         recording: the smallest region that serves it. refused: requests of the recording, in the region. fails: the \
+         rules that it does not meet:",
+        processor(advice),
+        unit(advice)
+    ));
     for stated in RULES.iter().filter(|stated| advice.candidates.iter().any(|one| one.broken.contains(&stated.rule))) {
         text.push_str(&wrapped(&format!("{}: {} ({})", name(stated.rule), stated.text, stated.because), columns, 2));
         text.push('\n');
@@ -87,8 +92,18 @@ fn program(advice: &Advice) -> String {
     }
 }
 
-fn instructions(bound: Option<u64>) -> String {
-    bound.map_or_else(|| "-".into(), |bound| number::counted(bound, "instruction"))
+/// What bounds count.
+fn unit(advice: &Advice) -> &str {
+    advice.elsewhere.as_ref().map_or("instruction", |elsewhere| &elsewhere.unit)
+}
+
+fn counted(advice: &Advice, bound: Option<u64>) -> String {
+    bound.map_or_else(|| "-".into(), |bound| number::counted(bound, unit(advice)))
+}
+
+/// The processor or core for which bounds are.
+fn processor(advice: &Advice) -> &str {
+    advice.elsewhere.as_ref().map_or("x86-64", |elsewhere| &elsewhere.name)
 }
 
 fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
@@ -102,8 +117,10 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
     }
     let bytes =
         |bytes: Option<u64>| bytes.map_or_else(|| "none known".into(), |bytes| format!("{} B", number::grouped(bytes)));
-    let mut facts =
-        vec![("allocate, free", format!("at most {}, proved; a resize has no bound", instructions(taken.time_bound)))];
+    let mut facts = vec![(
+        "allocate, free",
+        format!("at most {}, proved; a resize has no bound", counted(advice, taken.time_bound)),
+    )];
     let theorem = match (&taken.size.theorem, taken.size.guaranteed_bytes) {
         (Some(theorem), Some(_)) if advice.resizes > 0 => {
             format!(" (docs/guarantees/{theorem}.md), but not for this recording, which resizes blocks")
@@ -141,7 +158,7 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
         say(&format!(
             "The runner-up is {}: {}, in {}.",
             runner_up.size.subject,
-            instructions(runner_up.time_bound),
+            counted(advice, runner_up.time_bound),
             bytes(runner_up.region_bytes)
         ));
     }
@@ -223,7 +240,7 @@ fn changes(advice: &Advice, say: &mut dyn FnMut(&str)) {
             Some(other) => format!(
                 "{}, {}, in {} B",
                 other.size.subject,
-                instructions(other.time_bound),
+                counted(advice, other.time_bound),
                 number::grouped(change.region_bytes.unwrap_or(0))
             ),
             None => "none meets every rule".into(),
@@ -247,7 +264,7 @@ fn explain(advice: &Advice, say: &mut dyn FnMut(&str)) {
         say(&format!(
             "Of those that meet the other rules, the shortest bound is {} ({quick}), and the smallest region {} B \
              ({small}).",
-            instructions(Some(bound)),
+            counted(advice, Some(bound)),
             number::grouped(bytes)
         ));
     }
@@ -296,7 +313,8 @@ fn candidates(advice: &Advice, look: Look) -> String {
         }
         row
     };
-    let mut headings = vec!["\n  allocator", "\nfails", "bound\ninstr", "region\nB", "guaranteed\nB", "forced\nB"];
+    let bound = if unit(advice) == "cycle" { "bound\ncycles" } else { "bound\ninstr" };
+    let mut headings = vec!["\n  allocator", "\nfails", bound, "region\nB", "guaranteed\nB", "forced\nB"];
     if advice.trace.is_some() {
         headings.extend(["recording\nB", "\nrefused"]);
     }
@@ -305,12 +323,26 @@ fn candidates(advice: &Advice, look: Look) -> String {
 
 /// What the figures do not say.
 fn unknown(advice: &Advice) -> Vec<String> {
-    let mut lines = vec![
-        "Time: instructions are not seconds. A bound counts those of x86-64 code of the Rust type in this program, \
-         and --deadline is held against it; C, another target and another compiler have their own (`rtalloc bound \
-         --binary`, and rt_..._bound in C)."
+    let time = match &advice.elsewhere {
+        None => "Time: instructions are not seconds. A bound counts those of x86-64 code of the Rust type in this \
+                 program, and --deadline is held against it; C, another target (--target) and another compiler have their \
+                 own (`rtalloc bound --binary`, and rt_..._bound in C)."
             .to_string(),
-    ];
+        Some(Elsewhere { code, conditions, .. }) => format!(
+            "Time: {}a bound covers calls that report no misuse, of code of {code}, and --deadline is held against it. \
+             The table of these bounds is committed and has no operation with loops. Your firmware is other code: bound \
+             it with `rtalloc bound --binary`.",
+            if conditions.is_empty() { "instructions are not seconds; ".into() } else { format!("{conditions}; ") }
+        ),
+    };
+    let mut lines = vec![time];
+    if advice.elsewhere.is_some() {
+        lines.push(
+            "Bytes there: these regions are for 64-bit words, and control structures differ on 32 bits. \
+             `region_bytes_for` computes a guaranteed region for the machine it is compiled for."
+                .into(),
+        );
+    }
     let taken = advice.taken.map(|index| &advice.candidates[index]);
     if advice.are_recorded {
         lines.push(format!(
@@ -396,7 +428,7 @@ pub fn figure(advice: &Advice) -> Result<Option<String>, PlotError> {
             front: &front,
             take,
             take_at: advice.taken.and_then(|taken| advice.candidates[taken].region_bytes).map(kib),
-            worst: "static bound in instructions",
+            worst: if unit(advice) == "cycle" { "static bound in cycles" } else { "static bound in instructions" },
             heap: "region in KiB; large marker: guaranteed, small: measured with the recording, ring: recommended",
             beside: &beside,
             unknown: None,

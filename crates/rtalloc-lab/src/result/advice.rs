@@ -1,12 +1,13 @@
 //! The schema of advice: what a program needs, what every allocator offers, and which one is recommended.
 
 use super::heap_size::{LimitFacts, Size};
+use super::targets::Elsewhere;
 use serde::{Deserialize, Serialize};
 
 /// What the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wishes {
-    /// Most instructions of an allocate or a free.
+    /// Most instructions of an allocate or a free, or cycles if the target is a core.
     pub deadline: Option<u64>,
     /// Bytes of the region.
     pub heap_bytes: Option<u64>,
@@ -55,6 +56,8 @@ pub struct Advice {
     pub margin_per_cent: u64,
     /// What the user wants.
     pub wishes: Wishes,
+    /// The processor or core for which the bounds are; this program's, x86-64, if none.
+    pub elsewhere: Option<Elsewhere>,
     /// All allocators that were considered.
     pub candidates: Vec<Candidate>,
     /// The recommended one, an index into `candidates`; `None` if none meets all wishes.
@@ -76,7 +79,8 @@ pub struct Candidate {
     pub shared_bytes: Option<u64>,
     /// The region to give it; `None` if no figure is known.
     pub region_bytes: Option<u64>,
-    /// Static bound of the longest of allocate and free in that region, in instructions.
+    /// Static bound of the longest of allocate and free in that region, in instructions, or cycles if the target is a
+    /// core.
     pub time_bound: Option<u64>,
     /// Requests of the recording refused in that region.
     pub refused: Option<u64>,

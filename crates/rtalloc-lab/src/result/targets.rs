@@ -1,6 +1,7 @@
 //! The committed bounds of the allocators' code for other processors.
 
-use serde::Deserialize;
+use super::cycles::Cycles;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The committed bounds of code for other processors; `ci/targets.sh` makes and compares them.
@@ -43,6 +44,69 @@ impl Targets {
     }
 }
 
+/// Another processor, with its bounds in instructions, or a core, with its bounds in cycles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// Its name.
+    pub name: String,
+    /// What is counted: `instruction` or `cycle`.
+    pub unit: String,
+    /// What the code was compiled with and for.
+    pub code: String,
+    /// What the bounds assume of a core; empty where instructions are counted.
+    pub conditions: String,
+    /// The bounds of operations without loops: by allocator, then by operation.
+    #[serde(skip)]
+    pub bounds: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Elsewhere {
+    /// The processor or core with a name, or the first processor with a Rust target.
+    ///
+    /// # Errors
+    ///
+    /// If none is known; the text lists those that are.
+    pub fn find(name: &str) -> Result<Self, String> {
+        let targets = Targets::committed();
+        let cycles = Cycles::committed();
+        let code = |rustc: &str, target: &str, features: &str| {
+            let features = if features.is_empty() { String::new() } else { format!(", {features}") };
+            format!("{rustc} for {target}{features}")
+        };
+        if let Some((name, target)) = targets.find(name) {
+            return Ok(Self {
+                name: name.into(),
+                unit: "instruction".into(),
+                code: code(&targets.rustc, &target.rust_target, &target.features),
+                conditions: String::new(),
+                bounds: target.bounds.clone(),
+            });
+        }
+        let found = pathbound::Core::find(name).and_then(|core| Some((core, cycles.cores.get(core.name())?)));
+        let Some((core, on_core)) = found else {
+            let cores = cycles.cores.keys().cloned();
+            let names: Vec<String> = targets.targets.keys().cloned().chain(cores).collect();
+            return Err(format!("there are no committed bounds for {name:?}, only for {}", names.join(", ")));
+        };
+        let bounds = |ranges: &BTreeMap<String, super::cycles::Range>| {
+            ranges.iter().map(|(operation, range)| (operation.clone(), range.bound)).collect()
+        };
+        Ok(Self {
+            name: core.name().into(),
+            unit: "cycle".into(),
+            code: code(&cycles.rustc, &on_core.rust_target, &on_core.features),
+            conditions: core.conditions().into(),
+            bounds: on_core.bounds.iter().map(|(subject, ranges)| (subject.clone(), bounds(ranges))).collect(),
+        })
+    }
+
+    /// The bound of an operation of an allocator, if one is committed.
+    #[must_use]
+    pub fn bound(&self, subject: &str, operation: &str) -> Option<u64> {
+        self.bounds.get(subject)?.get(operation).copied()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +120,16 @@ mod tests {
         }
         assert_eq!(targets.find("riscv32imc-unknown-none-elf").map(|(name, _)| name), Some("RV32IMC"));
         assert!(targets.find("z80").is_none());
+    }
+
+    #[test]
+    fn processors_and_cores_have_bounds_in_their_own_unit() {
+        let processor = Elsewhere::find("thumbv7em-none-eabihf").expect("committed bounds");
+        assert_eq!((processor.name.as_str(), processor.unit.as_str()), ("Armv7E-M", "instruction"));
+        let core = Elsewhere::find("ibex-small").expect("committed bounds");
+        assert_eq!(core.unit, "cycle");
+        assert!(core.bound("tlsf", "allocate") > Elsewhere::find("RV32IMC").expect("bounds").bound("tlsf", "allocate"));
+        assert_eq!(core.bound("best-fit", "allocate"), None, "it has a loop");
+        assert!(Elsewhere::find("z80").expect_err("unknown").contains("Armv6-M"));
     }
 }

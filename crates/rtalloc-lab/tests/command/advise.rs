@@ -51,6 +51,26 @@ fn limits_and_wishes_decide() {
     );
 }
 
+/// The bounds of another processor, or of a core, decide in place of this program's.
+#[test]
+fn the_target_decides() {
+    let on = |more: &[&'static str]| advise(&[&TELEMETRY[..], more].concat());
+    let found = |advice: &Value| taken(advice).map(|one| one["size"]["subject"].as_str().map(str::to_owned));
+    let bound_of = |advice: &Value, name: &str| {
+        let all = advice["candidates"].as_array().expect("a list");
+        all.iter().find(|one| one["size"]["subject"] == name).and_then(|one| one["time_bound"].as_u64())
+    };
+    let (_, here) = on(&["--deadline", "600"]);
+    let (status, there) = on(&["--target", "thumbv7em-none-eabihf", "--deadline", "600"]);
+    assert_eq!((status, found(&there)), (Some(0), found(&here)));
+    assert_eq!((&here["elsewhere"], &there["elsewhere"]["name"]), (&Value::Null, &Value::from("Armv7E-M")));
+    assert!(bound_of(&there, "tlsf") > bound_of(&here, "tlsf"));
+    assert!(bound_of(&here, "binary-buddy").is_some() && bound_of(&there, "binary-buddy").is_none(), "it has a loop");
+    let (status, core) = on(&["--target", "ibex-small", "--deadline", "20"]);
+    assert_eq!((status, taken(&core), &core["elsewhere"]["unit"]), (Some(1), None, &Value::from("cycle")));
+    assert!(bound_of(&core, "pools") > Some(20));
+}
+
 /// A binary buddy needs less than pools for live bytes.
 #[test]
 fn live_bytes_are_limits() {
