@@ -10,10 +10,13 @@ from allocators import OPERATIONS, names, settle
 linker, rtalloc, work, compiler, measured, mode = sys.argv[1:]
 # Name, Rust target, features.
 BUILT = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
+# Cores whose cycles are known from their manuals, and the processor whose code they execute. ci/cycles.sh has those that
+# are simulated.
+CORES = {"cortex-m0": "Armv6-M", "cortex-m0+": "Armv6-M"}
 
 
-def bounds(name):
-    """The bounds of the operations without loops, by allocator."""
+def bounds(name, unit=()):
+    """The bounds of the operations without loops, by allocator; in instructions, or with an option in cycles."""
     library, program = f"{work}/{name}.a", f"{work}/{name}.elf"
     symbols = {f"{code}_{end}": (command, operation)
                for code, command in names().items() for end, operation in OPERATIONS.items()}
@@ -22,7 +25,7 @@ def bounds(name):
                    check=True)
     asked = [word for symbol in symbols for word in ("--symbol", symbol)]
     answer = subprocess.run([rtalloc, "bound", "--binary", program, *asked, "--never-returns", "rtalloc::hook::report",
-                             "--json", "-"], capture_output=True, text=True)
+                             *unit, "--json", "-"], capture_output=True, text=True)
     if not answer.stdout:
         sys.exit(f"{name}: {answer.stderr}")
     found = {}
@@ -90,7 +93,8 @@ def observed(name, target, found):
 def table(targets):
     """The table; bounds that an execution reached are bold."""
     commands = [command for command in names().values() if any(command in found for found in targets.values())]
-    lines = [f"| allocator | operation | {' | '.join(targets)} |", f"|---|---|{'---|' * len(targets)}"]
+    headings = [f"{name}, cycles" if name in CORES else name for name in targets]
+    lines = [f"| allocator | operation | {' | '.join(headings)} |", f"|---|---|{'---|' * len(targets)}"]
     for command in commands:
         for operation in OPERATIONS.values():
             row = [cell(name, found, command, operation) for name, found in targets.items()]
@@ -102,11 +106,13 @@ def table(targets):
 def cell(name, found, command, operation):
     """A bound, or `-`."""
     bound = found.get(command, {}).get(operation)
-    return "-" if bound is None else f"**{bound}**" if seen[name].get((command, operation)) == bound else str(bound)
+    return "-" if bound is None else f"**{bound}**" if seen.get(name, {}).get((command, operation)) == bound else str(bound)
 
 
 now = {name: {"rust_target": target, "features": features, "bounds": bounds(name)} for name, target, features in BUILT}
-seen = {name: observed(name, one["rust_target"], one["bounds"]) for name, one in now.items()}
+now |= {core: {**now[name], "bounds": bounds(name, ["--core", core])} for core, name in CORES.items()}
+seen = {name: observed(name, one["rust_target"], one["bounds"]) for name, one in now.items()
+        if name not in CORES}
 text = f"""# Bounds on other processors
 
 The most instructions that an operation executes, by static bounds of the code for each processor as compiled by
@@ -117,6 +123,10 @@ prints a column.
 
 The same code executes 6,000 random operations of each allocator under QEMU, which logs every instruction. No operation
 exceeds its bound; those that reach it are **bold**.
+
+The cycles of Cortex-M0 and Cortex-M0+ are by the tables of their manuals, for memory without wait states and the
+single-cycle multiplier (`rtalloc bound --core cortex-m0` prints the conditions). They are not validated here: nothing
+was measured on such a core.
 
 {measured}
 

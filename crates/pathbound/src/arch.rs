@@ -90,7 +90,7 @@ pub struct Core(pub(crate) &'static dyn CostModel);
 impl Core {
     /// All cores.
     pub fn all() -> impl Iterator<Item = Self> {
-        riscv::CORES.iter().copied().map(Self)
+        riscv::CORES.iter().chain(thumb::CORES).copied().map(Self)
     }
 
     /// The core with a name.

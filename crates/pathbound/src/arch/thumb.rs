@@ -12,8 +12,11 @@
 //! has, it does what it says. The instruction before it, in the block, branches to either.
 
 mod blocks;
+mod cores;
 mod decode;
 mod second;
+
+pub(super) use cores::CORES;
 
 use super::linked::{Effect, Linked, Registers, set, taken};
 use super::{Decoded, InstructionSet, Relocation, Transfer};

@@ -78,8 +78,8 @@ pub struct Arguments {
     heap: Option<u64>,
 
     /// The program runs on this processor: Armv6-M, Armv7E-M, RV32IMC, RV32IMC+Zb, A64, or a Rust target; or on this
-    /// core, whose bounds are in cycles: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv. Its committed bounds
-    /// decide, which operations with loops do not have.
+    /// core, whose bounds are in cycles: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv, cortex-m0,
+    /// cortex-m0+. Its committed bounds decide, which operations with loops do not have.
     #[arg(long, value_name = "NAME", value_parser = Elsewhere::find)]
     target: Option<Elsewhere>,
 

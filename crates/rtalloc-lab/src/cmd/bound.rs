@@ -15,7 +15,7 @@ use crate::result;
 use crate::result::bounds::{Answer, Baseline, Study};
 use crate::result::cycles::{Cycles, Range};
 use crate::result::document::{self, Schema};
-use crate::result::targets::Targets;
+use crate::result::targets::Elsewhere;
 use crate::shipped;
 use crate::study::{self, Load, Loads};
 use crate::trace::{Event, Writer};
@@ -60,7 +60,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// With --binary and --symbol it bounds any function of a linked ELF file: a program, a library or
 /// firmware for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64.
 ///
-/// A bound counts instructions, not time, or with --core the cycles of some RISC-V cores;
+/// A bound counts instructions, not time, or with --core the cycles of some RISC-V and Cortex-M cores;
 /// METHODOLOGY.md describes how to get from one to the other. The whole table takes a minute or two, that of one allocator some ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
@@ -128,17 +128,18 @@ pub struct Arguments {
     never_returns: Vec<String>,
 
     /// Prints the committed bounds of the allocators' code for another processor: Armv6-M, Armv7E-M, RV32IMC,
-    /// RV32IMC+Zb, A64, or a Rust target, such as thumbv7em-none-eabihf. Operations without loops only.
+    /// RV32IMC+Zb, A64, or a Rust target, such as thumbv7em-none-eabihf; or for a core, as --core. Operations without
+    /// loops only.
     #[arg(long, value_name = "NAME", conflicts_with_all = [
         "operation", "explain", "proves_only", "loops", "conflict", "certificate", "check", "binary", "against", "save",
         "json",
     ])]
     target: Option<String>,
 
-    /// Bounds the cycles of a core with RV32 instead of instructions: picorv32, ibex-small, ibex-small-zb,
-    /// ibex-maxperf-zb, serv. With --binary, of its functions; otherwise prints the committed bounds of the allocators'
-    /// operations without loops, for the program that ci/cycles.sh links, beside the most cycles of a simulated call;
-    /// --mhz is then the only other option.
+    /// Bounds the cycles of a core instead of instructions: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv,
+    /// whose models were compared with their RTL, and cortex-m0, cortex-m0+, by the tables of their manuals. With
+    /// --binary, of its functions; otherwise prints the committed bounds of the allocators' operations without loops,
+    /// beside the most cycles of a simulated call; --mhz is then the only other option.
     #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
         "operation", "proves_only", "check", "against", "save", "target",
     ])]
@@ -235,47 +236,56 @@ fn described(core: Core, mhz: Option<f64>) -> result::bounds::Core {
     result::bounds::Core { name, conditions, source, mhz }
 }
 
-/// The committed bounds in cycles of a core.
+/// The committed bounds in cycles of a core, simulated or from its manual.
 fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow::Result<String> {
+    let Elsewhere { code, bounds, .. } = Elsewhere::find(&core.name).map_err(anyhow::Error::msg)?;
     let cycles = Cycles::committed();
-    let committed = cycles.cores.get(&core.name).with_context(|| format!("there are no bounds for {}", core.name))?;
-    let mut headings = vec!["allocator", "operation", "shortest path", "observed", "static bound"];
+    let simulated = cycles.cores.get(&core.name);
+    let script = if simulated.is_some() { "ci/cycles.sh" } else { "ci/targets.sh" };
+    let mut headings = vec!["allocator", "operation", "static bound"];
+    if simulated.is_some() {
+        headings.splice(2..2, ["shortest path", "observed"]);
+    }
     headings.extend(core.mhz.map(|_| "us"));
-    let row = |subject: &str, operation: &String, bound: &Range| {
-        let numbers = [bound.shortest, bound.observed, bound.bound].map(grouped);
-        let mut row = [vec![subject.to_owned(), operation.clone()], numbers.to_vec()].concat();
-        row.extend(core.microseconds(bound.bound));
+    let row = |subject: &str, operation: &String, bound: u64| {
+        let mut row = vec![subject.to_owned(), operation.clone()];
+        if let Some(Range { shortest, observed, .. }) = simulated.map(|one| &one.bounds[subject][operation]) {
+            row.extend([shortest, observed].map(|number| grouped(*number)));
+        }
+        row.push(grouped(bound));
+        row.extend(core.microseconds(bound));
         row
     };
     let rows: Vec<Vec<String>> = subjects
         .iter()
-        .filter_map(|subject| Some((subject.name, committed.bounds.get(subject.name)?)))
-        .flat_map(|(name, bounds)| bounds.iter().map(move |(operation, bound)| row(name, operation, bound)))
+        .filter_map(|subject| Some((subject.name, bounds.get(subject.name)?)))
+        .flat_map(|(name, bounds)| bounds.iter().map(move |(operation, bound)| row(name, operation, *bound)))
         .collect();
     anyhow::ensure!(
         !rows.is_empty(),
-        "there are no committed bounds for these allocators on {}: ci/cycles.sh does not cover them, or their \
-         operations have loops",
+        "there are no committed bounds for these allocators on {}: {script} does not cover them, or their operations \
+         have loops",
         core.name
     );
     let look = Look::of_stdout();
     let left_out: Vec<&str> =
-        subjects.iter().map(|subject| subject.name).filter(|name| !committed.bounds.contains_key(*name)).collect();
+        subjects.iter().map(|subject| subject.name).filter(|name| !bounds.contains_key(*name)).collect();
     let left_out = match left_out.as_slice() {
         [] => String::new(),
         names => format!("\nWithout committed bounds in cycles: {}.", names.join(", ")),
     };
+    let observed = simulated.map_or_else(String::new, |simulated| {
+        format!(
+            "\nobserved: the most cycles of a call in a simulation of the core's RTL, which took exactly the cycles of the \
+             model in {} calls of all allocators.",
+            grouped(simulated.calls)
+        )
+    });
     let note = format!(
-        "{}\nobserved: the most cycles of a call in a simulation of the core's RTL, which took exactly the cycles of the \
-         model in {} calls of all allocators. Calls that report misuse are not covered. Code of {} for {}{}, with \
-         32-bit tags and without statistics. This table is committed, for the program that ci/cycles.sh links. Your firmware \
-         differs, if only in alignment: bound it with --binary FILE --symbol NAME --core {} --never-returns \
-         rtalloc::hook::report.{left_out}",
+        "{}{observed}\nCalls that report misuse are not covered. Code by {code}, with 32-bit tags and without statistics. This \
+         table is committed, for the program that {script} links. Your firmware differs, if only in alignment: bound it \
+         with --binary FILE --symbol NAME --core {} --never-returns rtalloc::hook::report.{left_out}",
         core.assumed(),
-        grouped(committed.calls),
-        cycles.rustc,
-        committed.rust_target,
-        if committed.features.is_empty() { String::new() } else { format!(", {}", committed.features) },
         core.name
     );
     let mut text = present::table::table(&headings, 2, rows.into_iter(), look);
@@ -288,14 +298,13 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
 /// The committed bounds of code for another processor.
 fn on_target(name: &str, subjects: &[&'static Subject]) -> anyhow::Result<String> {
     const OPERATIONS: [&str; 3] = ["allocate", "allocate aligned", "deallocate"];
-    let targets = Targets::committed();
-    let Some((name, target)) = targets.find(name) else {
-        let known: Vec<&str> = targets.targets.keys().map(String::as_str).collect();
-        anyhow::bail!("there are no committed bounds for {name:?}, only for {}", known.join(", "));
-    };
+    if let Some(core) = Core::find(name) {
+        return on_core(described(core, None), subjects);
+    }
+    let Elsewhere { name, code, bounds, .. } = Elsewhere::find(name).map_err(anyhow::Error::msg)?;
     let cell = |bounds: &BTreeMap<String, u64>, what| bounds.get(what).map_or_else(|| "-".into(), u64::to_string);
     let row = |subject: &&&Subject| {
-        let bounds = target.bounds.get(subject.name)?;
+        let bounds = bounds.get(subject.name)?;
         Some([vec![subject.name.to_string()], OPERATIONS.map(|what| cell(bounds, what)).to_vec()].concat())
     };
     let rows: Vec<Vec<String>> = subjects.iter().filter_map(|subject| row(&subject)).collect();
@@ -306,12 +315,10 @@ fn on_target(name: &str, subjects: &[&'static Subject]) -> anyhow::Result<String
     );
     let look = Look::of_stdout();
     let headings = [&["allocator"][..], &OPERATIONS].concat();
-    let features = if target.features.is_empty() { String::new() } else { format!(", {}", target.features) };
     let note = format!(
-        "Most instructions of a call that reports no misuse, by static bounds of the code that {} makes for {} \
-         ({}{features}), with 32-bit tags and without statistics. -: no bound without facts about loops. This table is \
-         committed; your firmware is other code: bound it with --binary FILE --symbol NAME.",
-        targets.rustc, name, target.rust_target
+        "Most instructions of a call that reports no misuse, by static bounds of {name} code by {code}, with 32-bit tags \
+         and without statistics. -: no bound without facts about loops. This table is committed; your firmware is other \
+         code: bound it with --binary FILE --symbol NAME."
     );
     let table = present::table::table(&headings, 1, rows.into_iter(), look);
     Ok(format!("{table}{}\n", wrapped(&note, look.columns.min(120), 0)))

@@ -51,12 +51,14 @@ impl Cycles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbound::Core;
+    use pathbound::{Arch, Core};
 
     #[test]
     fn committed_bounds_can_be_read() {
         let cycles = Cycles::committed();
-        assert!(Core::all().all(|core| cycles.cores.contains_key(core.name())));
+        assert!(
+            Core::all().filter(|core| core.arch() == Arch::RV32).all(|core| cycles.cores.contains_key(core.name()))
+        );
         for range in cycles.cores.values().flat_map(|core| core.bounds.values()).flat_map(BTreeMap::values) {
             assert!((range.shortest..=range.bound).contains(&range.observed));
         }

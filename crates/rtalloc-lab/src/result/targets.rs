@@ -4,7 +4,8 @@ use super::cycles::Cycles;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The committed bounds of code for other processors; `ci/targets.sh` makes and compares them.
+/// The committed bounds of code for other processors, and for cores whose cycles are from their manuals; `ci/targets.sh`
+/// makes and compares them.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Targets {
     /// The compiler that made the code.
@@ -13,14 +14,15 @@ pub struct Targets {
     pub targets: BTreeMap<String, Target>,
 }
 
-/// A processor.
+/// A processor, or a core.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Target {
     /// Its Rust target.
     pub rust_target: String,
     /// The compiler's option `target-feature`; empty if none.
     pub features: String,
-    /// The bounds of operations without loops: by allocator, then by operation.
+    /// The bounds of operations without loops, in instructions, or in cycles if it is a core: by allocator, then by
+    /// operation.
     pub bounds: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
@@ -74,11 +76,12 @@ impl Elsewhere {
             format!("{rustc} for {target}{features}")
         };
         if let Some((name, target)) = targets.find(name) {
+            let core = pathbound::Core::find(name);
             return Ok(Self {
                 name: name.into(),
-                unit: "instruction".into(),
+                unit: if core.is_some() { "cycle" } else { "instruction" }.into(),
                 code: code(&targets.rustc, &target.rust_target, &target.features),
-                conditions: String::new(),
+                conditions: core.map(|core| core.conditions().into()).unwrap_or_default(),
                 bounds: target.bounds.clone(),
             });
         }
@@ -119,6 +122,7 @@ mod tests {
             assert_eq!(targets.find(&name.to_lowercase()).map(|(found, _)| found), Some(name.as_str()));
         }
         assert_eq!(targets.find("riscv32imc-unknown-none-elf").map(|(name, _)| name), Some("RV32IMC"));
+        assert_eq!(targets.find("thumbv6m-none-eabi").map(|(name, _)| name), Some("Armv6-M"), "not a core");
         assert!(targets.find("z80").is_none());
     }
 

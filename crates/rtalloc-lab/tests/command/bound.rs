@@ -9,6 +9,7 @@ use assert_cmd::Command;
 use rtalloc_lab::result::bounds::{Answer, Baseline, Bounded, Study};
 use rtalloc_lab::result::cycles::Cycles;
 use rtalloc_lab::result::document::{self, Schema};
+use rtalloc_lab::result::targets::Targets;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -817,6 +818,9 @@ fn cycles_of_a_core_are_printed_or_refused_with_the_reason() {
         let refused = refusal(bound().args(["tlsf", "--core", "serv"]).args(more));
         assert_has(&refused, &["only allocators and --mhz"]);
     }
+    let manual = Targets::committed().targets["cortex-m0+"].bounds["tlsf"]["allocate"];
+    let printed = answer(bound().args(["tlsf", "--target", "cortex-m0+"]));
+    assert_has(&printed, &[&manual.to_string(), "cycles of cortex-m0+", "from the manual, not validated here"]);
     // Rounded up: a time below the bound would be none.
     let third = answer(bound().args(["tlsf", "--core", "ibex-small", "--mhz", "300"]));
     assert_has(&third, &[&format!("{:.3}", (committed.bound as f64 / 300.0 * 1000.0).ceil() / 1000.0)]);

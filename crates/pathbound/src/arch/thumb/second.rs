@@ -1,6 +1,7 @@
 //! The second decoder of Thumb, yaxpeax-arm.
 
 use super::blocks::{self, Single};
+use super::cores::Kind;
 use crate::address::Address;
 use crate::arch::{Target, Transfer};
 use crate::image::Image;
@@ -41,6 +42,49 @@ impl Decoder {
 /// An instruction as text; `None` where there is none.
 pub(super) fn text(image: &dyn Image, address: u64) -> Option<String> {
     Decoder::new().read(image, address & !1).map(|instruction| instruction.to_string())
+}
+
+/// An instruction, and its kind on cores with Armv6-M; `None` where they have none.
+pub(super) fn kind(image: &dyn Image, address: u64) -> Option<(Kind, Single)> {
+    let decoder = Decoder::new();
+    Some((kind_of(&decoder.read(image, address)?)?, decoder.single(image, address)?))
+}
+
+fn kind_of(instruction: &Instruction) -> Option<Kind> {
+    let listed = || {
+        instruction.operands.iter().find_map(|operand| match operand {
+            Operand::RegList(list) => Some(list.count_ones() as u8),
+            _ => None,
+        })
+    };
+    let lists_counter =
+        instruction.operands.iter().any(|operand| matches!(operand, Operand::RegList(list) if list >> PC & 1 == 1));
+    let writes_counter = matches!(instruction.operands[0], Operand::Reg(register) if register.number() == PC);
+    if instruction.wide() {
+        return match instruction.opcode {
+            Opcode::BL => Some(Kind::Call),
+            Opcode::MRS | Opcode::MSR | Opcode::DSB | Opcode::DMB | Opcode::ISB => Some(Kind::System),
+            _ => None,
+        };
+    }
+    Some(match instruction.opcode {
+        Opcode::ADD | Opcode::MOV if writes_counter => Kind::IndirectJump,
+        Opcode::BX | Opcode::BLX => Kind::IndirectJump,
+        Opcode::B if instruction.condition == ConditionCode::AL => Kind::Jump,
+        Opcode::B => Kind::Branch,
+        Opcode::POP if lists_counter => Kind::PopAndReturn(listed()?),
+        Opcode::POP | Opcode::PUSH | Opcode::LDM(..) | Opcode::STM(..) => Kind::Accesses(listed()?),
+        Opcode::LDR | Opcode::LDRB | Opcode::LDRH | Opcode::LDRSB | Opcode::LDRSH => Kind::Access,
+        Opcode::STR | Opcode::STRB | Opcode::STRH => Kind::Access,
+        Opcode::MOV | Opcode::MVN | Opcode::ADD | Opcode::ADC | Opcode::SUB | Opcode::SBC | Opcode::RSB => Kind::Plain,
+        Opcode::CMP | Opcode::CMN | Opcode::TST | Opcode::MUL | Opcode::ADR | Opcode::CPS(_) => Kind::Plain,
+        Opcode::AND | Opcode::EOR | Opcode::ORR | Opcode::BIC => Kind::Plain,
+        Opcode::LSL | Opcode::LSR | Opcode::ASR | Opcode::ROR => Kind::Plain,
+        Opcode::SXTH | Opcode::SXTB | Opcode::UXTH | Opcode::UXTB => Kind::Plain,
+        Opcode::REV | Opcode::REV16 | Opcode::REVSH => Kind::Plain,
+        Opcode::NOP | Opcode::YIELD | Opcode::SEV => Kind::Plain,
+        _ => return None,
+    })
 }
 
 impl Second for Decoder {

@@ -1,7 +1,10 @@
 //! The two decoders, on all encodings of two bytes and on many of four, alone and in if-then blocks.
 
-use crate::arch::Arch;
-use crate::arch::tests::{agree, random};
+use super::cores::Kind;
+use super::second;
+use crate::arch::tests::{Code, agree, random};
+use crate::arch::{Arch, Core, Decoder};
+use std::collections::BTreeMap;
 
 const NOP: u16 = 0xbf00;
 
@@ -25,6 +28,69 @@ fn decoders_agree_on_instructions_of_four_bytes() {
     });
     let agreed = agreed.count();
     assert!(agreed > 200_000, "{agreed}");
+}
+
+#[test]
+fn decoders_agree_on_what_cores_distinguish() {
+    let mut random = random();
+    let wide = [0xf000, 0xf380, 0xf3ef, 0xf3bf];
+    let pairs = (0..400_000).map(|_| {
+        let (word, any) = (random(), 0xe800 + random() as u16 % 0x1800);
+        let first = *wide.get(word as usize >> 16 & 7).unwrap_or(&any);
+        [first + (first != any) as u16 * (word >> 24) as u16 % 16, word as u16]
+    });
+    let mut known = BTreeMap::new();
+    for halves in (0..0xe800).map(|half| [half, NOP]).chain(pairs) {
+        let code = Code { arch: Arch::THUMB, bytes: bytes(&halves) };
+        // What one of them does not know has no cost.
+        let (one, other) = (Kind::of(&code.bytes), second::kind(&code, Code::START).map(|(kind, _)| kind));
+        if let (Some(one), Some(other)) = (one, other) {
+            assert_eq!(one, other, "{halves:x?}: {:?}", second::text(&code, Code::START));
+            *known.entry(format!("{one:?}").split('(').next().map(str::to_owned)).or_insert(0) += 1;
+        }
+    }
+    assert!(known.len() == 9 && known.values().all(|instructions| *instructions >= 60), "{known:?}");
+}
+
+/// The manual's table, by one instruction of each row, with the cycles of Cortex-M0 and Cortex-M0+.
+#[test]
+fn cores_take_the_cycles_of_their_manuals() {
+    let rows: [(&str, &[u16], u64, [i64; 2]); 16] = [
+        ("adds r0, r0, r1", &[0x1840], 2, [1, 1]),
+        ("muls r0, r1, r0", &[0x4348], 2, [1, 1]),
+        ("ldr r0, [r1]", &[0x6808], 2, [2, 2]),
+        ("strb r0, [r1, r2]", &[0x5488], 2, [2, 2]),
+        ("ldr r0, [pc, #0]", &[0x4800], 2, [2, 2]),
+        ("push {r4, r5, r6, r7, lr}", &[0xb5f0], 2, [6, 6]),
+        ("pop {r4, r5}", &[0xbc30], 2, [3, 3]),
+        ("ldm r0!, {r1, r2, r3}", &[0xc80e], 2, [4, 4]),
+        ("beq, not taken", &[0xd002], 2, [1, 1]),
+        ("beq, taken", &[0xd002], 8, [3, 2]),
+        ("b", &[0xe002], 8, [3, 2]),
+        ("bl", &[0xf000, 0xf800], 4, [4, 3]),
+        ("mrs r0, primask", &[0xf3ef, 0x8010], 4, [4, 3]),
+        ("dsb", &[0xf3bf, 0x8f4f], 4, [4, 3]),
+        ("cpsid i", &[0xb672], 2, [1, 1]),
+        ("nop", &[0xbf00], 2, [1, 1]),
+    ];
+    let cores = ["cortex-m0", "cortex-m0+"].map(|name| Core::find(name).expect("a core"));
+    let cycles = |core: &Core, halves: &[u16], next: Option<u64>| {
+        let code = Code { arch: Arch::THUMB, bytes: bytes(&[halves, &[NOP; 8]].concat()) };
+        let by = |decoder| core.0.cost(decoder, &code, Code::START, next, None).map(|cost| (cost.least, cost.most));
+        assert_eq!(by(Decoder::First), by(Decoder::Second), "{halves:x?}");
+        by(Decoder::First)
+    };
+    for (text, halves, next, expected) in rows {
+        let found = cores.each_ref().map(|core| cycles(core, halves, Some(Code::START + next)));
+        assert_eq!(found, expected.map(|cycles| Some((cycles, cycles))), "{text}");
+    }
+    // `bx lr`, `pop {r4, pc}`; then `it`, `udiv`, `cbz`, `wfi`, which Armv6-M lacks or which wait.
+    assert_eq!(cores.each_ref().map(|core| cycles(core, &[0x4770], None)), [Some((3, 3)), Some((2, 2))]);
+    assert_eq!(cores.each_ref().map(|core| cycles(core, &[0xbd10], None)), [Some((6, 6)), Some((5, 5))]);
+    for halves in [&[0xbf08][..], &[0xfbb0, 0xf0f1], &[0xb100], &[0xbf30]] {
+        let next = Some(Code::START + 2 * halves.len() as u64);
+        assert_eq!(cycles(&cores[0], halves, next), None, "{halves:x?}");
+    }
 }
 
 #[test]
