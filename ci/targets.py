@@ -115,14 +115,14 @@ seen = {name: observed(name, one["rust_target"], one["bounds"]) for name, one in
         if name not in CORES}
 text = f"""# Bounds on other processors
 
-The most instructions that an operation executes, by static bounds of the code for each processor as compiled by
-{compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags and without statistics.
-Calls that report misuse are not covered. Operations that need facts about loops are left out, as is `reallocate`;
-`-` is such an operation. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound --target`
-prints a column.
+The most instructions that an operation executes, or the most cycles that it takes, by static bounds of the code for each
+processor as compiled by {compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags and
+without statistics. Calls that report misuse are not covered. Operations that need facts about loops are left out, as is
+`reallocate`; `-` is such an operation. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound
+--target` prints a column.
 
 The same code executes 6,000 random operations of each allocator under QEMU, which logs every instruction. No operation
-exceeds its bound; those that reach it are **bold**.
+executes more instructions than its bound; those that reach it are **bold**.
 
 The cycles of Cortex-M0 and Cortex-M0+ are by the tables of their manuals, for memory without wait states and the
 single-cycle multiplier (`rtalloc bound --core cortex-m0` prints the conditions). They are not validated here: nothing

@@ -93,10 +93,10 @@ impl Core {
         riscv::CORES.iter().chain(thumb::CORES).copied().map(Self)
     }
 
-    /// The core with a name.
+    /// The core with a name, in any case of letters.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
-        Self::all().find(|core| core.name() == name)
+        Self::all().find(|core| core.name().eq_ignore_ascii_case(name))
     }
 
     /// Its name.

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 /// meet:
 ///
 ///   serves      serves every request of the recording, and sizes up to the largest limit
-///   bounded     allocate and free have static bounds in instructions
+///   bounded     allocate and free have static bounds
 ///   deadline    the larger bound is within --deadline
 ///   shared      with --threads, several threads use it at once without waiting for each other
 ///   guaranteed  with --never-refuse, a theorem gives a region that refuses nothing within the limits
@@ -123,6 +123,11 @@ The exit status is 0 when an allocator is recommended, and 1 when none meets all
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!arguments.plot.as_deref().is_some_and(is_stdout), "--plot needs the name of a file");
     anyhow::ensure!(arguments.heap.is_none_or(|heap| heap <= MOST_BYTES), "--heap: more than 64G");
+    anyhow::ensure!(
+        arguments.target.is_none() || arguments.threads.is_none(),
+        "--threads: no heap that threads share has committed bounds for another processor; ask without --threads for one \
+         under a lock"
+    );
     let mut limits = arguments.limit.clone();
     if let (Some(live), Some(largest)) = (arguments.live, arguments.largest) {
         let smallest = arguments.smallest.unwrap_or(1);

@@ -138,8 +138,8 @@ pub struct Arguments {
 
     /// Bounds the cycles of a core instead of instructions: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv,
     /// whose models were compared with their RTL, and cortex-m0, cortex-m0+, by the tables of their manuals. With
-    /// --binary, of its functions; otherwise prints the committed bounds of the allocators' operations without loops,
-    /// beside the most cycles of a simulated call; --mhz is then the only other option.
+    /// --binary, of its functions; otherwise prints the committed bounds of the allocators' operations without loops
+    /// and, where the core was simulated, the most cycles of a call; --mhz is then the only other option.
     #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
         "operation", "proves_only", "check", "against", "save", "target",
     ])]
@@ -197,16 +197,19 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(binary) = &arguments.binary {
         return functions(binary, arguments, &facts);
     }
+    // The parser does not see it, because allocators and --binary exclude each other.
+    anyhow::ensure!(
+        arguments.symbol.is_empty() && arguments.never_returns.is_empty(),
+        "--symbol and --never-returns require --binary: they name functions of a file"
+    );
     if let Some(name) = &arguments.target {
         let subjects = rtalloc_subjects::select(&arguments.allocators)?;
-        return print(&on_target(name, &subjects)?).context("standard output").map(|()| ExitCode::SUCCESS);
+        return print(&on_target(name, arguments.mhz, &subjects)?)
+            .context("standard output")
+            .map(|()| ExitCode::SUCCESS);
     }
     if let Some(core) = arguments.core {
-        let unused = arguments.explain
-            || arguments.json.is_some()
-            || arguments.certificate.is_some()
-            || !arguments.symbol.is_empty()
-            || !arguments.never_returns.is_empty();
+        let unused = arguments.explain || arguments.json.is_some() || arguments.certificate.is_some();
         anyhow::ensure!(
             !unused && facts.loops.is_empty() && facts.conflicts.is_empty(),
             "--core without --binary prints committed bounds: it accepts only allocators and --mhz"
@@ -283,8 +286,7 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
     });
     let note = format!(
         "{}{observed}\nCalls that report misuse are not covered. Code by {code}, with 32-bit tags and without statistics. This \
-         table is committed, for the program that {script} links. Your firmware differs, if only in alignment: bound it \
-         with --binary FILE --symbol NAME --core {} --never-returns rtalloc::hook::report.{left_out}",
+         table is committed, for the program that {script} links. Your firmware is other code: bound it with --binary FILE --symbol NAME --core {} --never-returns rtalloc::hook::report.{left_out}",
         core.assumed(),
         core.name
     );
@@ -296,12 +298,16 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
 }
 
 /// The committed bounds of code for another processor.
-fn on_target(name: &str, subjects: &[&'static Subject]) -> anyhow::Result<String> {
+fn on_target(name: &str, mhz: Option<f64>, subjects: &[&'static Subject]) -> anyhow::Result<String> {
     const OPERATIONS: [&str; 3] = ["allocate", "allocate aligned", "deallocate"];
-    if let Some(core) = Core::find(name) {
-        return on_core(described(core, None), subjects);
-    }
     let Elsewhere { name, code, bounds, .. } = Elsewhere::find(name).map_err(anyhow::Error::msg)?;
+    if let Some(core) = Core::find(&name) {
+        return on_core(described(core, mhz), subjects);
+    }
+    anyhow::ensure!(
+        mhz.is_none(),
+        "--mhz: bounds for {name} are in instructions; those for cores (--core) are in cycles"
+    );
     let cell = |bounds: &BTreeMap<String, u64>, what| bounds.get(what).map_or_else(|| "-".into(), u64::to_string);
     let row = |subject: &&&Subject| {
         let bounds = bounds.get(subject.name)?;

@@ -51,7 +51,17 @@ pub fn text(advice: &Advice, look: Look) -> String {
         unit(advice)
     ));
     for stated in RULES.iter().filter(|stated| advice.candidates.iter().any(|one| one.broken.contains(&stated.rule))) {
-        text.push_str(&wrapped(&format!("{}: {} ({})", name(stated.rule), stated.text, stated.because), columns, 2));
+        let because = match (&advice.elsewhere, stated.rule) {
+            (None, _) => stated.because,
+            (_, Rule::Bounded) => "the committed table for that target has no operation with loops",
+            (_, Rule::Deadline) => "committed bounds, in bounds/targets.json and bounds/cycles.json",
+            (_, Rule::Shared) => {
+                "under a lock, each waits for an operation of every thread before it, and longer if one \
+                                  is preempted"
+            }
+            _ => stated.because,
+        };
+        text.push_str(&wrapped(&format!("{}: {} ({because})", name(stated.rule), stated.text), columns, 2));
         text.push('\n');
     }
     text.push_str("\nNot known:\n");
@@ -117,9 +127,14 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
     }
     let bytes =
         |bytes: Option<u64>| bytes.map_or_else(|| "none known".into(), |bytes| format!("{} B", number::grouped(bytes)));
+    let proved = match &advice.elsewhere {
+        None => "proved".to_owned(),
+        Some(one) if one.unit == "cycle" => format!("on {}, under the conditions below", one.name),
+        Some(one) => format!("proved for {} code", one.name),
+    };
     let mut facts = vec![(
         "allocate, free",
-        format!("at most {}, proved; a resize has no bound", counted(advice, taken.time_bound)),
+        format!("at most {}, {proved}; a resize has no bound", counted(advice, taken.time_bound)),
     )];
     let theorem = match (&taken.size.theorem, taken.size.guaranteed_bytes) {
         (Some(theorem), Some(_)) if advice.resizes > 0 => {
@@ -172,6 +187,13 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
 /// What has to be done, or accepted, for the recommendation to hold.
 fn before_that(advice: &Advice, taken: &Candidate) -> Vec<String> {
     let mut lines = Vec::new();
+    if let Some(one) = advice.elsewhere.as_ref().filter(|one| one.word_bits == 32) {
+        lines.push(format!(
+            "All bytes here are those of a 64-bit machine. {} has words of 32 bits and other control structures: \
+             `region_bytes_for` computes a guaranteed region for the machine it is compiled for.",
+            one.name
+        ));
+    }
     if advice.wishes.never_refuse && advice.resizes > 0 {
         lines.push(format!(
             "On one condition: the recording has {}, which no guarantee covers. Replace each by allocate, copy and free.",
@@ -329,20 +351,13 @@ fn unknown(advice: &Advice) -> Vec<String> {
                  own (`rtalloc bound --binary`, and rt_..._bound in C)."
             .to_string(),
         Some(Elsewhere { code, conditions, .. }) => format!(
-            "Time: {}a bound covers calls that report no misuse, of code of {code}, and --deadline is held against it. \
-             The table of these bounds is committed and has no operation with loops. Your firmware is other code: bound \
-             it with `rtalloc bound --binary`.",
-            if conditions.is_empty() { "instructions are not seconds; ".into() } else { format!("{conditions}; ") }
+            "Time: {} A bound covers calls that report no misuse, of code compiled by {code}, and --deadline is held \
+             against it. The table of these bounds is committed and has no operation with loops. Your firmware is other \
+             code: bound it with `rtalloc bound --binary`.",
+            if conditions.is_empty() { "instructions are not seconds.".into() } else { format!("{conditions}.") }
         ),
     };
     let mut lines = vec![time];
-    if advice.elsewhere.is_some() {
-        lines.push(
-            "Bytes there: these regions are for 64-bit words, and control structures differ on 32 bits. \
-             `region_bytes_for` computes a guaranteed region for the machine it is compiled for."
-                .into(),
-        );
-    }
     let taken = advice.taken.map(|index| &advice.candidates[index]);
     if advice.are_recorded {
         lines.push(format!(

@@ -55,6 +55,8 @@ pub struct Elsewhere {
     pub unit: String,
     /// What the code was compiled with and for.
     pub code: String,
+    /// Bits of a word.
+    pub word_bits: u32,
     /// What the bounds assume of a core; empty where instructions are counted.
     pub conditions: String,
     /// The bounds of operations without loops: by allocator, then by operation.
@@ -81,6 +83,7 @@ impl Elsewhere {
                 name: name.into(),
                 unit: if core.is_some() { "cycle" } else { "instruction" }.into(),
                 code: code(&targets.rustc, &target.rust_target, &target.features),
+                word_bits: if target.rust_target.contains("64") { 64 } else { 32 },
                 conditions: core.map(|core| core.conditions().into()).unwrap_or_default(),
                 bounds: target.bounds.clone(),
             });
@@ -98,6 +101,7 @@ impl Elsewhere {
             name: core.name().into(),
             unit: "cycle".into(),
             code: code(&cycles.rustc, &on_core.rust_target, &on_core.features),
+            word_bits: 32,
             conditions: core.conditions().into(),
             bounds: on_core.bounds.iter().map(|(subject, ranges)| (subject.clone(), bounds(ranges))).collect(),
         })
@@ -131,7 +135,9 @@ mod tests {
         let processor = Elsewhere::find("thumbv7em-none-eabihf").expect("committed bounds");
         assert_eq!((processor.name.as_str(), processor.unit.as_str()), ("Armv7E-M", "instruction"));
         let core = Elsewhere::find("ibex-small").expect("committed bounds");
-        assert_eq!(core.unit, "cycle");
+        assert_eq!((core.unit.as_str(), core.word_bits), ("cycle", 32));
+        assert_eq!(Elsewhere::find("aarch64-unknown-none").expect("committed bounds").word_bits, 64);
+        assert_eq!(Elsewhere::find("Cortex-M0+").expect("committed bounds").name, "cortex-m0+");
         assert!(core.bound("tlsf", "allocate") > Elsewhere::find("RV32IMC").expect("bounds").bound("tlsf", "allocate"));
         assert_eq!(core.bound("best-fit", "allocate"), None, "it has a loop");
         assert!(Elsewhere::find("z80").expect_err("unknown").contains("Armv6-M"));

@@ -69,6 +69,8 @@ fn the_target_decides() {
     let (status, core) = on(&["--target", "ibex-small", "--deadline", "20"]);
     assert_eq!((status, taken(&core), &core["elsewhere"]["unit"]), (Some(1), None, &Value::from("cycle")));
     assert!(bound_of(&core, "pools") > Some(20));
+    let mut threads = Command::cargo_bin("rtalloc").expect("the command");
+    threads.args(["advise", "--limit", "8x100", "--target", "A64", "--threads", "2"]).assert().failure();
 }
 
 /// A binary buddy needs less than pools for live bytes.

@@ -813,14 +813,18 @@ fn cycles_of_a_core_are_printed_or_refused_with_the_reason() {
     assert_has(&refusal(bound().args(["tlsf", "--mhz", "100"])), &["--core"]);
     assert_has(&refusal(bound().args(["tlsf", "--core", "serv", "--mhz", "0"])), &["from 0.001"]);
     assert_has(&refusal(bound().args(["first-fit", "--core", "serv"])), &["loops"]);
-    let more: [&[&str]; 3] = [&["--explain"], &["--symbol", "weigh"], &["--never-returns", "weigh"]];
-    for more in more {
-        let refused = refusal(bound().args(["tlsf", "--core", "serv"]).args(more));
-        assert_has(&refused, &["only allocators and --mhz"]);
+    assert_has(&refusal(bound().args(["tlsf", "--core", "serv", "--explain"])), &["only allocators and --mhz"]);
+    for of_file in [["--symbol", "weigh"], ["--never-returns", "weigh"]] {
+        for of_subjects in [&["--core", "serv"][..], &["--target", "A64"], &["--static"]] {
+            let refused = refusal(bound().arg("tlsf").args(of_subjects).args(of_file));
+            assert_has(&refused, &["require", "--binary"]);
+        }
     }
     let manual = Targets::committed().targets["cortex-m0+"].bounds["tlsf"]["allocate"];
-    let printed = answer(bound().args(["tlsf", "--target", "cortex-m0+"]));
-    assert_has(&printed, &[&manual.to_string(), "cycles of cortex-m0+", "from the manual, not validated here"]);
+    let printed = answer(bound().args(["tlsf", "--target", "Cortex-M0+", "--mhz", "1"]));
+    let microseconds = format!("{manual}.000");
+    assert_has(&printed, &[&microseconds, "Cycles of cortex-m0+", "from the manual, not validated here"]);
+    assert_has(&refusal(bound().args(["tlsf", "--target", "A64", "--mhz", "1"])), &["in instructions"]);
     // Rounded up: a time below the bound would be none.
     let third = answer(bound().args(["tlsf", "--core", "ibex-small", "--mhz", "300"]));
     assert_has(&third, &[&format!("{:.3}", (committed.bound as f64 / 300.0 * 1000.0).ceil() / 1000.0)]);

@@ -14,20 +14,20 @@ pub(in crate::arch) const CORES: &[&dyn CostModel] = &[&CORTEX_M0, &CORTEX_M0_PL
 /// A kind of instruction of Armv6-M.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Sums, logic, shifts, products and hints.
+    /// Arithmetic, logic, shifts, multiplications and hints.
     Plain,
     /// A load or a store of one register.
     Access,
-    /// `ldm`, `stm`, `push` or `pop` of so many registers.
+    /// `ldm`, `stm`, `push` or `pop` of this many registers.
     Accesses(u8),
-    /// `pop` of so many registers and the program counter, which is one of them.
+    /// `pop` of this many registers, of which the program counter is one.
     PopAndReturn(u8),
     Branch,
     /// To a fixed target.
     Jump,
     /// `bl`
     Call,
-    /// `bx`, `blx`, and what writes a register to the program counter.
+    /// `bx`, `blx`, and `mov` and `add` to the program counter.
     IndirectJump,
     /// `mrs`, `msr` and barriers.
     System,
@@ -78,12 +78,17 @@ impl Kind {
     fn of_pair(half: u32, second: u32) -> Option<Self> {
         Some(match (half, second) {
             (0xf000..=0xf7ff, second) if second & 0xd000 == 0xd000 => Self::Call,
-            (0xf380..=0xf38f, second) if second & 0xff00 == 0x8800 => Self::System,
-            (0xf3ef, second) if second & 0xf000 == 0x8000 => Self::System,
+            (0xf380..=0xf38f, second) if second & 0xff00 == 0x8800 && is_register(second) => Self::System,
+            (0xf3ef, second) if second & 0xf000 == 0x8000 && is_register(second) => Self::System,
             (0xf3bf, 0x8f40..=0x8f6f) => Self::System,
             _ => return None,
         })
     }
+}
+
+/// Whether Armv6-M has the special register that `mrs` and `msr` name in their second half.
+pub(super) fn is_register(second: u32) -> bool {
+    matches!(bits(second, 7, 0), 0..=3 | 5..=9 | 16 | 20)
 }
 
 /// The cycles of a core's instructions, by kind. Plain ones take one, and one access to memory two.
@@ -94,7 +99,7 @@ struct Table {
     /// A branch that is taken, a jump to a fixed target or to a register.
     taken: i64,
     call: i64,
-    /// Beside one for each register.
+    /// In addition to one for each register.
     pop_and_return: i64,
     system: i64,
 }
@@ -153,8 +158,8 @@ impl CostModel for Table {
 
 const CORTEX_M0: Table = Table {
     name: "cortex-m0",
-    conditions: "Cortex-M0 with the single-cycle multiplier, memory without wait states, no interrupts; from the manual, \
-                 not validated here",
+    conditions: "Cortex-M0 with the single-cycle multiplier, memory without wait states that nothing else accesses, no \
+                 interrupts or debug halts, and no effect of the alignment of code; from the manual, not validated here",
     source: "Cortex-M0 Technical Reference Manual (ARM DDI 0432C), table 3-1",
     taken: 3,
     call: 4,
@@ -164,8 +169,9 @@ const CORTEX_M0: Table = Table {
 
 const CORTEX_M0_PLUS: Table = Table {
     name: "cortex-m0+",
-    conditions: "Cortex-M0+ with the single-cycle multiplier, memory without wait states and no accesses to the \
-                 single-cycle port, no interrupts; from the manual, not validated here",
+    conditions: "Cortex-M0+ with the single-cycle multiplier and 32-bit instruction fetches, memory without wait states \
+                 that nothing else accesses, no accesses to the single-cycle port, no interrupts or debug halts, and no \
+                 effect of the alignment of code; from the manual, not validated here",
     source: "Cortex-M0+ Technical Reference Manual (ARM DDI 0484C), table 3-1",
     taken: 2,
     call: 3,

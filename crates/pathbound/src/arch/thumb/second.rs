@@ -1,7 +1,7 @@
 //! The second decoder of Thumb, yaxpeax-arm.
 
 use super::blocks::{self, Single};
-use super::cores::Kind;
+use super::cores::{self, Kind};
 use crate::address::Address;
 use crate::arch::{Target, Transfer};
 use crate::image::Image;
@@ -47,7 +47,12 @@ pub(super) fn text(image: &dyn Image, address: u64) -> Option<String> {
 /// An instruction, and its kind on cores with Armv6-M; `None` where they have none.
 pub(super) fn kind(image: &dyn Image, address: u64) -> Option<(Kind, Single)> {
     let decoder = Decoder::new();
-    Some((kind_of(&decoder.read(image, address)?)?, decoder.single(image, address)?))
+    let instruction = decoder.read(image, address)?;
+    if matches!(instruction.opcode, Opcode::MRS | Opcode::MSR) {
+        let second = u16::from_le_bytes(*image.code(address + 2)?.first_chunk()?);
+        cores::is_register(second.into()).then_some(())?;
+    }
+    Some((kind_of(&instruction)?, decoder.single(image, address)?))
 }
 
 fn kind_of(instruction: &Instruction) -> Option<Kind> {
@@ -57,8 +62,6 @@ fn kind_of(instruction: &Instruction) -> Option<Kind> {
             _ => None,
         })
     };
-    let lists_counter =
-        instruction.operands.iter().any(|operand| matches!(operand, Operand::RegList(list) if list >> PC & 1 == 1));
     let writes_counter = matches!(instruction.operands[0], Operand::Reg(register) if register.number() == PC);
     if instruction.wide() {
         return match instruction.opcode {
@@ -72,7 +75,7 @@ fn kind_of(instruction: &Instruction) -> Option<Kind> {
         Opcode::BX | Opcode::BLX => Kind::IndirectJump,
         Opcode::B if instruction.condition == ConditionCode::AL => Kind::Jump,
         Opcode::B => Kind::Branch,
-        Opcode::POP if lists_counter => Kind::PopAndReturn(listed()?),
+        Opcode::POP if lists_counter(instruction) => Kind::PopAndReturn(listed()?),
         Opcode::POP | Opcode::PUSH | Opcode::LDM(..) | Opcode::STM(..) => Kind::Accesses(listed()?),
         Opcode::LDR | Opcode::LDRB | Opcode::LDRH | Opcode::LDRSB | Opcode::LDRSH => Kind::Access,
         Opcode::STR | Opcode::STRB | Opcode::STRH => Kind::Access,
@@ -98,6 +101,11 @@ impl Second for Decoder {
 const LR: u8 = 14;
 const PC: u8 = 15;
 
+/// Whether the program counter is in its list of registers.
+fn lists_counter(instruction: &Instruction) -> bool {
+    instruction.operands.iter().any(|operand| matches!(operand, Operand::RegList(list) if list >> PC & 1 == 1))
+}
+
 fn transfer(instruction: &Instruction, address: u64) -> Option<Transfer> {
     let target = || {
         instruction.operands.iter().find_map(|operand| match operand {
@@ -117,8 +125,6 @@ fn transfer(instruction: &Instruction, address: u64) -> Option<Transfer> {
         _ => None,
     };
     let is_counter = |register: Reg| register.number() == PC;
-    let lists_counter =
-        || instruction.operands.iter().any(|operand| matches!(operand, Operand::RegList(list) if list >> PC & 1 == 1));
     Some(match instruction.opcode {
         Opcode::Invalid => return None,
         Opcode::B if instruction.condition == ConditionCode::AL => Transfer::Jump(Target::Address(target()?)),
@@ -128,8 +134,8 @@ fn transfer(instruction: &Instruction, address: u64) -> Option<Transfer> {
         Opcode::BX if register(0) == Some(LR) => Transfer::Return,
         Opcode::BX | Opcode::TBB | Opcode::TBH => Transfer::Jump(Target::Computed),
         Opcode::BLX | Opcode::BXJ | Opcode::ERET | Opcode::SMC | Opcode::HVC => Transfer::Elsewhere,
-        Opcode::POP if lists_counter() || register(0) == Some(PC) => Transfer::Return,
-        Opcode::LDM(..) if lists_counter() => Transfer::Jump(Target::Computed),
+        Opcode::POP if lists_counter(instruction) || register(0) == Some(PC) => Transfer::Return,
+        Opcode::LDM(..) if lists_counter(instruction) => Transfer::Jump(Target::Computed),
         Opcode::LDR if register(0) == Some(PC) => match instruction.operands[1] {
             Operand::RegDerefPreindexOffset(base, offset, add, false) if is_counter(base) => {
                 let offset = i64::from(offset);
