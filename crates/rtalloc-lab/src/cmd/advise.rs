@@ -28,7 +28,7 @@ use std::process::ExitCode;
 /// meet:
 ///
 ///   serves      serves every request of the recording, and sizes up to the largest limit
-///   bounded     allocate and free have static bounds
+///   bounded     allocate and free have static bounds; with --target, committed ones
 ///   deadline    the larger bound is within --deadline
 ///   shared      with --threads, several threads use it at once without waiting for each other
 ///   guaranteed  with --never-refuse, a theorem gives a region that refuses nothing within the limits
@@ -68,8 +68,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "live")]
     smallest: Option<u64>,
 
-    /// An allocate or a free may execute at most N instructions of the Rust type's x86-64 code, or with --target of
-    /// that processor's, or cycles if it is a core.
+    /// An allocate or a free may execute at most N instructions, of the Rust type's x86-64 code or, with --target, of its
+    /// code for that processor; or take at most N cycles, if --target is a core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     deadline: Option<u64>,
 
@@ -79,7 +79,8 @@ pub struct Arguments {
 
     /// The program runs on this processor: Armv6-M, Armv7E-M, RV32IMC, RV32IMC+Zb, A64, or a Rust target; or on this
     /// core, whose bounds are in cycles: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv, cortex-m0,
-    /// cortex-m0+. Its committed bounds decide, which operations with loops do not have.
+    /// cortex-m0+. Its committed bounds decide; operations with loops have none. Regions are those of a 64-bit machine
+    /// nevertheless. Not with --threads.
     #[arg(long, value_name = "NAME", value_parser = Elsewhere::find)]
     target: Option<Elsewhere>,
 

@@ -60,8 +60,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// With --binary and --symbol it bounds any function of a linked ELF file: a program, a library or
 /// firmware for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64.
 ///
-/// A bound counts instructions, not time, or with --core the cycles of some RISC-V and Cortex-M cores;
-/// METHODOLOGY.md describes how to get from one to the other. The whole table takes a minute or two, that of one allocator some ten seconds.
+/// A bound counts instructions, not time, or with --core the cycles of some RISC-V and Cortex-M cores.
+/// METHODOLOGY.md describes how to get from instructions to time. The whole table takes a minute or two, that of one allocator some ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -136,16 +136,16 @@ pub struct Arguments {
     ])]
     target: Option<String>,
 
-    /// Bounds the cycles of a core instead of instructions: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv,
-    /// whose models were compared with their RTL, and cortex-m0, cortex-m0+, by the tables of their manuals. With
-    /// --binary, of its functions; otherwise prints the committed bounds of the allocators' operations without loops
+    /// Bounds the cycles of a core instead of instructions. The models of picorv32, ibex-small, ibex-small-zb,
+    /// ibex-maxperf-zb and serv were compared with their RTL; those of cortex-m0 and cortex-m0+ are the tables of their
+    /// manuals, not validated here. With --binary, of its functions; otherwise prints the committed bounds of the allocators' operations without loops
     /// and, where the core was simulated, the most cycles of a call; --mhz is then the only other option.
     #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
         "operation", "proves_only", "check", "against", "save", "target",
     ])]
     core: Option<Core>,
 
-    /// With --core: shows bounds in microseconds too, at this clock in MHz.
+    /// With --core, or --target and a core: shows bounds in microseconds too, at this clock in MHz.
     #[arg(long, value_name = "N", value_parser = mhz, requires = "core")]
     mhz: Option<f64>,
 
@@ -245,7 +245,7 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
     let cycles = Cycles::committed();
     let simulated = cycles.cores.get(&core.name);
     let script = if simulated.is_some() { "ci/cycles.sh" } else { "ci/targets.sh" };
-    let mut headings = vec!["allocator", "operation", "static bound"];
+    let mut headings = vec!["allocator", "operation", "bound, cycles"];
     if simulated.is_some() {
         headings.splice(2..2, ["shortest path", "observed"]);
     }

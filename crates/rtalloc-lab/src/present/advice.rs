@@ -43,25 +43,27 @@ pub fn text(advice: &Advice, look: Look) -> String {
         text.push('\n');
     };
     say(&format!(
-        "bound: the larger one of allocate and free, in {} {}s. region: the bytes to reserve. guaranteed: no request \
+        "bound: the larger one of allocate and free, in {}s of {}. region: the bytes to reserve. guaranteed: no request \
          within the limits is refused. forced: some program within the limits is refused in a region 16 bytes smaller. \
          recording: the smallest region that serves it. refused: requests of the recording, in the region. fails: the \
          rules that it does not meet:",
-        processor(advice),
-        unit(advice)
+        unit(advice),
+        processor(advice)
     ));
     for stated in RULES.iter().filter(|stated| advice.candidates.iter().any(|one| one.broken.contains(&stated.rule))) {
-        let because = match (&advice.elsewhere, stated.rule) {
-            (None, _) => stated.because,
-            (_, Rule::Bounded) => "the committed table for that target has no operation with loops",
-            (_, Rule::Deadline) => "committed bounds, in bounds/targets.json and bounds/cycles.json",
-            (_, Rule::Shared) => {
-                "under a lock, each waits for an operation of every thread before it, and longer if one \
-                                  is preempted"
-            }
-            _ => stated.because,
+        let (rule, because) = match (&advice.elsewhere, stated.rule) {
+            (Some(_), Rule::Bounded) => (
+                "allocate and free have committed bounds for the target",
+                "operations with loops, such as binary-buddy's, are not in its table, even where they have a bound",
+            ),
+            (Some(_), Rule::Deadline) => (stated.text, "bounds/targets.json, bounds/cycles.json"),
+            (Some(_), Rule::Shared) => (
+                stated.text,
+                "under a lock, each waits for an operation of every thread before it, and longer if one is preempted",
+            ),
+            _ => (stated.text, stated.because),
         };
-        text.push_str(&wrapped(&format!("{}: {} ({because})", name(stated.rule), stated.text), columns, 2));
+        text.push_str(&wrapped(&format!("{}: {rule} ({because})", name(stated.rule)), columns, 2));
         text.push('\n');
     }
     text.push_str("\nNot known:\n");
@@ -129,7 +131,7 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
         |bytes: Option<u64>| bytes.map_or_else(|| "none known".into(), |bytes| format!("{} B", number::grouped(bytes)));
     let proved = match &advice.elsewhere {
         None => "proved".to_owned(),
-        Some(one) if one.unit == "cycle" => format!("on {}, under the conditions below", one.name),
+        Some(one) if one.unit == "cycle" => format!("on {}, if the conditions under \"Time\" below hold", one.name),
         Some(one) => format!("proved for {} code", one.name),
     };
     let mut facts = vec![(
@@ -184,16 +186,20 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
     }
 }
 
+/// Where bytes are those of another machine than the target.
+fn other_bytes(advice: &Advice) -> Option<String> {
+    let target = advice.elsewhere.as_ref().filter(|one| one.word_bits == 32)?;
+    Some(format!(
+        "All bytes here, also those that --heap is compared with, are for a 64-bit machine. {} has 32-bit words and \
+         control structures of other sizes: `region_bytes_for`, compiled for it, computes a guaranteed region.",
+        target.name
+    ))
+}
+
 /// What has to be done, or accepted, for the recommendation to hold.
 fn before_that(advice: &Advice, taken: &Candidate) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(one) = advice.elsewhere.as_ref().filter(|one| one.word_bits == 32) {
-        lines.push(format!(
-            "All bytes here are those of a 64-bit machine. {} has words of 32 bits and other control structures: \
-             `region_bytes_for` computes a guaranteed region for the machine it is compiled for.",
-            one.name
-        ));
-    }
+    lines.extend(other_bytes(advice));
     if advice.wishes.never_refuse && advice.resizes > 0 {
         lines.push(format!(
             "On one condition: the recording has {}, which no guarantee covers. Replace each by allocate, copy and free.",
@@ -277,6 +283,10 @@ fn explain(advice: &Advice, say: &mut dyn FnMut(&str)) {
         "No allocator meets every rule: these requirements contradict each other, or nothing is known that meets them.",
     );
     say("");
+    if let Some(line) = other_bytes(advice) {
+        say(&line);
+        say("");
+    }
     let is_near = |one: &&Candidate| one.broken.iter().all(|rule| [Rule::Deadline, Rule::Fits].contains(rule));
     let near = || advice.candidates.iter().filter(is_near);
     let needed = |one: &Candidate| rules::needed_bytes(one, &advice.wishes, advice.margin_per_cent);
@@ -351,10 +361,13 @@ fn unknown(advice: &Advice) -> Vec<String> {
                  own (`rtalloc bound --binary`, and rt_..._bound in C)."
             .to_string(),
         Some(Elsewhere { code, conditions, .. }) => format!(
-            "Time: {} A bound covers calls that report no misuse, of code compiled by {code}, and --deadline is held \
+            "Time: {}. A bound covers calls that report no misuse, of code compiled by {code}, and --deadline is held \
              against it. The table of these bounds is committed and has no operation with loops. Your firmware is other \
              code: bound it with `rtalloc bound --binary`.",
-            if conditions.is_empty() { "instructions are not seconds.".into() } else { format!("{conditions}.") }
+            match conditions.as_str() {
+                "" => "instructions are not seconds".into(),
+                conditions => format!("the bound holds under these conditions: {conditions}"),
+            }
         ),
     };
     let mut lines = vec![time];

@@ -57,7 +57,7 @@ pub struct Elsewhere {
     pub code: String,
     /// Bits of a word.
     pub word_bits: u32,
-    /// What the bounds assume of a core; empty where instructions are counted.
+    /// What the bounds assume of a core, and their source; empty where instructions are counted.
     pub conditions: String,
     /// The bounds of operations without loops: by allocator, then by operation.
     #[serde(skip)]
@@ -73,6 +73,8 @@ impl Elsewhere {
     pub fn find(name: &str) -> Result<Self, String> {
         let targets = Targets::committed();
         let cycles = Cycles::committed();
+        let conditions =
+            |core: pathbound::Core| format!("{}. Source of the cycles: {}", core.conditions(), core.source());
         let code = |rustc: &str, target: &str, features: &str| {
             let features = if features.is_empty() { String::new() } else { format!(", {features}") };
             format!("{rustc} for {target}{features}")
@@ -84,15 +86,24 @@ impl Elsewhere {
                 unit: if core.is_some() { "cycle" } else { "instruction" }.into(),
                 code: code(&targets.rustc, &target.rust_target, &target.features),
                 word_bits: if target.rust_target.contains("64") { 64 } else { 32 },
-                conditions: core.map(|core| core.conditions().into()).unwrap_or_default(),
+                conditions: core.map(conditions).unwrap_or_default(),
                 bounds: target.bounds.clone(),
             });
         }
         let found = pathbound::Core::find(name).and_then(|core| Some((core, cycles.cores.get(core.name())?)));
         let Some((core, on_core)) = found else {
-            let cores = cycles.cores.keys().cloned();
-            let names: Vec<String> = targets.targets.keys().cloned().chain(cores).collect();
-            return Err(format!("there are no committed bounds for {name:?}, only for {}", names.join(", ")));
+            let is_core = |name: &&String| pathbound::Core::find(name).is_some();
+            let (simulated, others) = (cycles.cores.keys(), || targets.targets.iter());
+            let processors = others().filter(|(name, _)| !is_core(name));
+            let processors: Vec<String> =
+                processors.map(|(name, target)| format!("{name} ({})", target.rust_target)).collect();
+            let cores: Vec<&str> =
+                simulated.chain(others().map(|(name, _)| name).filter(is_core)).map(String::as_str).collect();
+            return Err(format!(
+                "there are no committed bounds for {name:?}, only for the processors {} and the cores {}",
+                processors.join(", "),
+                cores.join(", ")
+            ));
         };
         let bounds = |ranges: &BTreeMap<String, super::cycles::Range>| {
             ranges.iter().map(|(operation, range)| (operation.clone(), range.bound)).collect()
@@ -102,7 +113,7 @@ impl Elsewhere {
             unit: "cycle".into(),
             code: code(&cycles.rustc, &on_core.rust_target, &on_core.features),
             word_bits: 32,
-            conditions: core.conditions().into(),
+            conditions: conditions(core),
             bounds: on_core.bounds.iter().map(|(subject, ranges)| (subject.clone(), bounds(ranges))).collect(),
         })
     }

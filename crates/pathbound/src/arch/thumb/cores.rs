@@ -34,8 +34,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of the instruction at the beginning of `code`; `None` if Armv6-M has none there, or it waits for or
-    /// raises an event or exception.
+    /// The kind of the instruction at the beginning of `code`; `None` if Armv6-M has none there, or one that waits for
+    /// an event or interrupt, or raises an exception.
     pub(super) fn of(code: &[u8]) -> Option<Self> {
         let half = u32::from(u16::from_le_bytes(*code.first_chunk()?));
         if half >> 11 >= 0b11101 {
@@ -91,15 +91,17 @@ pub(super) fn is_register(second: u32) -> bool {
     matches!(bits(second, 7, 0), 0..=3 | 5..=9 | 16 | 20)
 }
 
-/// The cycles of a core's instructions, by kind. Plain ones take one, and one access to memory two.
+/// The cycles of a core's instructions, by kind. Plain ones take one cycle, and loads and stores of N registers 1 + N.
 struct Table {
     name: &'static str,
     conditions: &'static str,
     source: &'static str,
+    /// A load or store of one register: the least, and the most.
+    access: [i64; 2],
     /// A branch that is taken, a jump to a fixed target or to a register.
     taken: i64,
     call: i64,
-    /// In addition to one for each register.
+    /// In addition to one for each register, the program counter included.
     pop_and_return: i64,
     system: i64,
 }
@@ -146,7 +148,7 @@ impl CostModel for Table {
             (Kind::Call, _) => fixed(self.call),
             (Kind::PopAndReturn(registers), _) => fixed(self.pop_and_return + i64::from(registers)),
             (_, Some(next)) if next == after => match kind {
-                Kind::Access => fixed(2),
+                Kind::Access => Some(Cost { least: self.access[0], most: self.access[1] }),
                 Kind::Accesses(registers) => fixed(1 + i64::from(registers)),
                 Kind::System => fixed(self.system),
                 _ => fixed(1),
@@ -159,8 +161,10 @@ impl CostModel for Table {
 const CORTEX_M0: Table = Table {
     name: "cortex-m0",
     conditions: "Cortex-M0 with the single-cycle multiplier, memory without wait states that nothing else accesses, no \
-                 interrupts or debug halts, and no effect of the alignment of code; from the manual, not validated here",
-    source: "Cortex-M0 Technical Reference Manual (ARM DDI 0432C), table 3-1",
+                 interrupts or debug halts",
+    source: "Cortex-M0 Technical Reference Manual (ARM DDI 0432C), table 3-1; from the manual, not validated here; the \
+             alignment of code is taken to have no effect, which the manual does not discuss",
+    access: [2, 2],
     taken: 3,
     call: 4,
     pop_and_return: 4,
@@ -170,9 +174,10 @@ const CORTEX_M0: Table = Table {
 const CORTEX_M0_PLUS: Table = Table {
     name: "cortex-m0+",
     conditions: "Cortex-M0+ with the single-cycle multiplier and 32-bit instruction fetches, memory without wait states \
-                 that nothing else accesses, no accesses to the single-cycle port, no interrupts or debug halts, and no \
-                 effect of the alignment of code; from the manual, not validated here",
-    source: "Cortex-M0+ Technical Reference Manual (ARM DDI 0484C), table 3-1",
+                 that nothing else accesses, no interrupts or debug halts",
+    source: "Cortex-M0+ Technical Reference Manual (ARM DDI 0484C), table 3-1; from the manual, not validated here; the \
+             alignment of code is taken to have no effect, which the manual does not discuss",
+    access: [1, 2],
     taken: 2,
     call: 3,
     pop_and_return: 3,

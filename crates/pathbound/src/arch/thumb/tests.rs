@@ -110,7 +110,10 @@ fn cores_take_the_cycles_of_their_manuals() {
     };
     for (text, halves, next, expected) in rows {
         let found = cores.each_ref().map(|core| cycles(core, halves, Some(Code::START + next)));
-        assert_eq!(found, expected.map(|cycles| Some((cycles, cycles))), "{text}");
+        // The single-cycle port of Cortex-M0+.
+        let least = [0, i64::from(text.starts_with("ldr") || text.starts_with("str"))];
+        let expected = [0, 1].map(|core: usize| Some((expected[core] - least[core], expected[core])));
+        assert_eq!(found, expected, "{text}");
     }
     // `bx lr`, `pop {r4, pc}`; then `it`, `udiv`, `cbz`, `msr basepri`, which Armv6-M lacks, and `wfi`, which waits.
     assert_eq!(cores.each_ref().map(|core| cycles(core, &[0x4770], None)), [Some((3, 3)), Some((2, 2))]);
