@@ -37,7 +37,9 @@ fn decoders_agree_on_what_cores_distinguish() {
     let pairs = (0..400_000).map(|_| {
         let (word, any) = (random(), 0xe800 + random() as u16 % 0x1800);
         let first = *wide.get(word as usize >> 16 & 7).unwrap_or(&any);
-        [first + (first != any) as u16 * (word >> 24) as u16 % 16, word as u16]
+        let near_special = first != any && random() & 1 == 0;
+        let second = if near_special { 0x8000 | word as u16 & 0x0f7f } else { word as u16 };
+        [first + (first != any) as u16 * (word >> 24) as u16 % 16, second]
     });
     let (mut known, mut disputed) = (BTreeMap::new(), Vec::new());
     for halves in (0..0xe800).map(|half| [half, NOP]).chain(pairs) {
