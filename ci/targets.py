@@ -10,8 +10,8 @@ from allocators import OPERATIONS, names, settle
 linker, rtalloc, work, compiler, measured, mode = sys.argv[1:]
 # Name, Rust target, features.
 BUILT = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
-# Cores whose cycles are known from their manuals, and the processor whose code they execute. ci/cycles.sh has those that
-# are simulated.
+# Cores whose cycles are known from their manuals, and the processor whose code they execute. ci/cycles.sh has those
+# that are simulated.
 CORES = {"cortex-m0": "Armv6-M", "cortex-m0+": "Armv6-M"}
 
 
@@ -106,7 +106,9 @@ def table(targets):
 def cell(name, found, command, operation):
     """A bound, or `-`."""
     bound = found.get(command, {}).get(operation)
-    return "-" if bound is None else f"**{bound}**" if seen.get(name, {}).get((command, operation)) == bound else str(bound)
+    if bound is None:
+        return "-"
+    return f"**{bound}**" if seen.get(name, {}).get((command, operation)) == bound else str(bound)
 
 
 now = {name: {"rust_target": target, "features": features, "bounds": bounds(name)} for name, target, features in BUILT}
@@ -115,9 +117,9 @@ seen = {name: observed(name, one["rust_target"], one["bounds"]) for name, one in
         if name not in CORES}
 text = f"""# Bounds on other processors
 
-The most instructions that an operation executes, or the most cycles that it takes, by static bounds of the code for each
-processor as compiled by {compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags and
-without statistics. Calls that report misuse are not covered. Operations that need facts about loops are left out, as is
+The most instructions that an operation executes, or the most cycles that it takes, by static bounds of the code for
+each processor as compiled by {compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags
+and without statistics. Calls that report misuse are not covered. Operations that need facts about loops are left out, as is
 `reallocate`; `-` is such an operation. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound
 --target` prints a column; those without a unit are in instructions.
 

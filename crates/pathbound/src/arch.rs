@@ -93,7 +93,7 @@ impl Core {
         riscv::CORES.iter().chain(thumb::CORES).copied().map(Self)
     }
 
-    /// The core with a name, in any case of letters.
+    /// The core with a name, in upper or lower case.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::all().find(|core| core.name().eq_ignore_ascii_case(name))
@@ -102,25 +102,25 @@ impl Core {
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.0.name()
+        self.0.about().name
     }
 
     /// Its instruction set.
     #[must_use]
     pub fn arch(self) -> Arch {
-        self.0.arch()
+        self.0.about().arch
     }
 
     /// What it is, and the configuration and memory for which its cycles hold.
     #[must_use]
     pub fn conditions(self) -> &'static str {
-        self.0.conditions()
+        self.0.about().conditions
     }
 
     /// Where its cycles come from.
     #[must_use]
     pub fn source(self) -> &'static str {
-        self.0.source()
+        self.0.about().source
     }
 
     /// The cycles of the instruction at an address if `next` is executed after it, or, for `None`, anything outside of
@@ -153,20 +153,23 @@ pub(crate) enum Decoder {
     Second,
 }
 
+/// What is known about a core as a whole.
+pub(crate) struct About {
+    /// See [`Core::name`].
+    pub name: &'static str,
+    /// See [`Core::arch`].
+    pub arch: Arch,
+    /// See [`Core::conditions`].
+    pub conditions: &'static str,
+    /// See [`Core::source`].
+    pub source: &'static str,
+}
+
 /// How many cycles a core takes. An instruction's cycles may depend on the next one that is executed, and on nothing
 /// else of the past or future; operands give a range.
 pub(crate) trait CostModel: Sync {
-    /// See [`Core::name`].
-    fn name(&self) -> &'static str;
-
-    /// See [`Core::arch`].
-    fn arch(&self) -> Arch;
-
-    /// See [`Core::conditions`].
-    fn conditions(&self) -> &'static str;
-
-    /// See [`Core::source`].
-    fn source(&self) -> &'static str;
+    /// The core.
+    fn about(&self) -> &About;
 
     /// See [`Core::cycles`].
     fn cost(&self, by: Decoder, image: &dyn Image, at: u64, next: Option<u64>, operand: Option<u32>) -> Option<Cost>;

@@ -138,8 +138,9 @@ pub struct Arguments {
 
     /// Bounds the cycles of a core instead of instructions. The models of picorv32, ibex-small, ibex-small-zb,
     /// ibex-maxperf-zb and serv were compared with their RTL; those of cortex-m0 and cortex-m0+ are the tables of their
-    /// manuals, not validated here. With --binary, of its functions; otherwise prints the committed bounds of the allocators' operations without loops
-    /// and, where the core was simulated, the most cycles of a call; --mhz is then the only other option.
+    /// manuals, not validated here. With --binary, of its functions; otherwise prints the committed bounds of the
+    /// allocators' operations without loops and, where the core was simulated, the most cycles of a call; --mhz is then
+    /// the only other option.
     #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
         "operation", "proves_only", "check", "against", "save", "target",
     ])]
@@ -285,8 +286,9 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
         )
     });
     let note = format!(
-        "{}{observed}\nCalls that report misuse are not covered. Code by {code}, with 32-bit tags and without statistics. This \
-         table is committed, for the program that {script} links. Your firmware is other code: bound it with --binary FILE --symbol NAME --core {} --never-returns rtalloc::hook::report.{left_out}",
+        "{}{observed}\nCalls that report misuse are not covered. Code by {code}, with 32-bit tags and without \
+         statistics. This table is committed, for the program that {script} links. Your firmware is other code: bound it \
+         with --binary FILE --symbol NAME --core {} --never-returns rtalloc::hook::report.{left_out}",
         core.assumed(),
         core.name
     );
@@ -563,7 +565,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         let most = format!("{} {}{of_core}", checked.most, checked.unit);
         let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {most}");
         if let Some(core) = core {
-            let _ = writeln!(text, "{}", wrapped(core.conditions(), columns, 2));
+            let _ = writeln!(text, "{}", wrapped(&described(core, None).assumed(), columns, 2));
         }
         stated += checked.facts.len();
         for line in checked.never_returning.iter().chain(&checked.facts) {

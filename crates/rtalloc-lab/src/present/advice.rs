@@ -456,7 +456,7 @@ pub fn figure(advice: &Advice) -> Result<Option<String>, PlotError> {
             front: &front,
             take,
             take_at: advice.taken.and_then(|taken| advice.candidates[taken].region_bytes).map(kib),
-            worst: if unit(advice) == "cycle" { "static bound in cycles" } else { "static bound in instructions" },
+            worst: &format!("static bound in {}s of {}", unit(advice), processor(advice)),
             heap: "region in KiB; large marker: guaranteed, small: measured with the recording, ring: recommended",
             beside: &beside,
             unknown: None,

@@ -70,7 +70,8 @@ fn the_target_decides() {
     assert_eq!((status, taken(&core), &core["elsewhere"]["unit"]), (Some(1), None, &Value::from("cycle")));
     assert!(bound_of(&core, "pools") > Some(20));
     let mut threads = Command::cargo_bin("rtalloc").expect("the command");
-    threads.args(["advise", "--limit", "8x100", "--target", "A64", "--threads", "2"]).assert().failure();
+    let refused = threads.args(["advise", "--limit", "8x100", "--target", "A64", "--threads", "2"]).assert().failure();
+    assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("under a lock"));
 }
 
 /// A binary buddy needs less than pools for live bytes.

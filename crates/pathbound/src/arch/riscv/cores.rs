@@ -2,7 +2,7 @@
 
 use super::second;
 use super::work::{Kind, Work};
-use crate::arch::{Arch, CostModel, Decoder, Transfer};
+use crate::arch::{About, Arch, CostModel, Decoder, Transfer};
 use crate::image::Image;
 use crate::unit::Cost;
 
@@ -11,9 +11,7 @@ pub(in crate::arch) const CORES: &[&dyn CostModel] = &[&PICORV32, &IBEX_SMALL, &
 
 /// The cycles of a core's instructions, by kind.
 struct Table {
-    name: &'static str,
-    conditions: &'static str,
-    source: &'static str,
+    about: About,
     plain: i64,
     compare: i64,
     /// With Zba, Zbb and Zbs: rotations, and the others.
@@ -49,20 +47,8 @@ enum Straddling {
 }
 
 impl CostModel for Table {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn arch(&self) -> Arch {
-        Arch::RV32
-    }
-
-    fn conditions(&self) -> &'static str {
-        self.conditions
-    }
-
-    fn source(&self) -> &'static str {
-        self.source
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn cost(&self, by: Decoder, image: &dyn Image, at: u64, next: Option<u64>, operand: Option<u32>) -> Option<Cost> {
@@ -165,10 +151,14 @@ fn target(image: &dyn Image, at: u64) -> Option<u64> {
 }
 
 const PICORV32: Table = Table {
-    name: "picorv32",
-    conditions: "PicoRV32, RV32IMC with the barrel shifter, the serial multiplier and otherwise default parameters, \
-                 memory that is ready in the cycle of the request, aligned accesses to data, no interrupts",
-    source: "README of PicoRV32, Cycles per Instruction Performance; compressed code: simulation",
+    about: About {
+        name: "picorv32",
+        arch: Arch::RV32,
+        conditions: "PicoRV32, RV32IMC with the barrel shifter, the serial multiplier and otherwise default \
+                     parameters, memory that is ready in the cycle of the request, aligned accesses to data, no \
+                     interrupts",
+        source: "README of PicoRV32, Cycles per Instruction Performance; compressed code: simulation",
+    },
     plain: 3,
     compare: 3,
     bits: None,
@@ -187,11 +177,14 @@ const PICORV32: Table = Table {
 };
 
 const IBEX_SMALL: Table = Table {
-    name: "ibex-small",
-    conditions: "Ibex, RV32IMC, two stages, fast multiplier, without instruction cache, branch predictor, PMP and \
-                 SecureIbex; separate ports for instructions and data, without wait states; aligned accesses to data, \
-                 no interrupts",
-    source: "Ibex Reference Guide, Pipeline Details; alignment: simulation",
+    about: About {
+        name: "ibex-small",
+        arch: Arch::RV32,
+        conditions: "Ibex, RV32IMC, two stages, fast multiplier, without instruction cache, branch predictor, PMP and \
+                     SecureIbex; separate ports for instructions and data, without wait states; aligned accesses to \
+                     data, no interrupts",
+        source: "Ibex Reference Guide, Pipeline Details; alignment: simulation",
+    },
     plain: 1,
     compare: 1,
     bits: None,
@@ -210,19 +203,28 @@ const IBEX_SMALL: Table = Table {
 };
 
 const IBEX_SMALL_ZB: Table = Table {
-    name: "ibex-small-zb",
-    conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs (RV32BBalanced), two stages, fast multiplier, without instruction \
-                 cache, branch predictor, PMP and SecureIbex; separate ports for instructions and data, without wait \
-                 states; aligned accesses to data, no interrupts",
+    about: About {
+        name: "ibex-small-zb",
+        arch: Arch::RV32,
+        conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs (RV32BBalanced), two stages, fast multiplier, without \
+                     instruction cache, branch predictor, PMP and SecureIbex; separate ports for instructions and \
+                     data, without wait states; aligned accesses to data, no interrupts",
+        source: IBEX_SMALL.about.source,
+    },
     bits: Some([2, 1]),
     ..IBEX_SMALL
 };
 
 const IBEX_MAXPERF_ZB: Table = Table {
-    name: "ibex-maxperf-zb",
-    conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs (RV32BBalanced), three stages, branch target ALU, single-cycle \
-                 multiplier, without instruction cache, branch predictor, PMP and SecureIbex; separate ports for \
-                 instructions and data, without wait states; aligned accesses to data, no interrupts",
+    about: About {
+        name: "ibex-maxperf-zb",
+        arch: Arch::RV32,
+        conditions: "Ibex, RV32IMC with Zba, Zbb and Zbs (RV32BBalanced), three stages, branch target ALU, \
+                     single-cycle multiplier, without instruction cache, branch predictor, PMP and SecureIbex; \
+                     separate ports for instructions and data, without wait states; aligned accesses to data, no \
+                     interrupts",
+        source: IBEX_SMALL_ZB.about.source,
+    },
     load: 1,
     store: 1,
     multiply: Some([1, 2]),
@@ -232,10 +234,13 @@ const IBEX_MAXPERF_ZB: Table = Table {
 };
 
 const SERV: Table = Table {
-    name: "serv",
-    conditions: "SERV (serv_rf_top), RV32I with default parameters, memory that acknowledges in the cycle after the \
-                 request, aligned accesses to data, no interrupts",
-    source: "simulation",
+    about: About {
+        name: "serv",
+        arch: Arch::RV32,
+        conditions: "SERV (serv_rf_top), RV32I with default parameters, memory that acknowledges in the cycle after \
+                     the request, aligned accesses to data, no interrupts",
+        source: "simulation",
+    },
     plain: 36,
     compare: 69,
     bits: None,

@@ -4,7 +4,7 @@ use super::blocks::Single;
 use super::decode::{self, PC};
 use super::second;
 use crate::arch::bits::{bit, bits};
-use crate::arch::{Arch, CostModel, Decoder, Transfer};
+use crate::arch::{About, Arch, CostModel, Decoder, Transfer};
 use crate::image::Image;
 use crate::unit::Cost;
 
@@ -93,9 +93,7 @@ pub(super) fn is_register(second: u32) -> bool {
 
 /// The cycles of a core's instructions, by kind. Plain ones take one cycle, and loads and stores of N registers 1 + N.
 struct Table {
-    name: &'static str,
-    conditions: &'static str,
-    source: &'static str,
+    about: About,
     /// A load or store of one register: the least, and the most.
     access: [i64; 2],
     /// A branch that is taken, a jump to a fixed target or to a register.
@@ -107,20 +105,8 @@ struct Table {
 }
 
 impl CostModel for Table {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn arch(&self) -> Arch {
-        Arch::THUMB
-    }
-
-    fn conditions(&self) -> &'static str {
-        self.conditions
-    }
-
-    fn source(&self) -> &'static str {
-        self.source
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn cost(&self, by: Decoder, image: &dyn Image, at: u64, next: Option<u64>, _operand: Option<u32>) -> Option<Cost> {
@@ -159,11 +145,14 @@ impl CostModel for Table {
 }
 
 const CORTEX_M0: Table = Table {
-    name: "cortex-m0",
-    conditions: "Cortex-M0 with the single-cycle multiplier, memory without wait states that nothing else accesses, no \
-                 interrupts or debug halts",
-    source: "Cortex-M0 Technical Reference Manual (ARM DDI 0432C), table 3-1; from the manual, not validated here; the \
-             alignment of code is taken to have no effect, which the manual does not discuss",
+    about: About {
+        name: "cortex-m0",
+        arch: Arch::THUMB,
+        conditions: "Cortex-M0 with the single-cycle multiplier, memory without wait states that nothing else \
+                     accesses, no interrupts or debug halts",
+        source: "Cortex-M0 Technical Reference Manual (ARM DDI 0432C), table 3-1; from the manual, not validated here; \
+                 the alignment of code is taken to have no effect, which the manual does not discuss",
+    },
     access: [2, 2],
     taken: 3,
     call: 4,
@@ -172,11 +161,14 @@ const CORTEX_M0: Table = Table {
 };
 
 const CORTEX_M0_PLUS: Table = Table {
-    name: "cortex-m0+",
-    conditions: "Cortex-M0+ with the single-cycle multiplier and 32-bit instruction fetches, memory without wait states \
-                 that nothing else accesses, no interrupts or debug halts",
-    source: "Cortex-M0+ Technical Reference Manual (ARM DDI 0484C), table 3-1; from the manual, not validated here; the \
-             alignment of code is taken to have no effect, which the manual does not discuss",
+    about: About {
+        name: "cortex-m0+",
+        arch: Arch::THUMB,
+        conditions: "Cortex-M0+ with the single-cycle multiplier and 32-bit instruction fetches, memory without wait \
+                     states that nothing else accesses, no interrupts or debug halts",
+        source: "Cortex-M0+ Technical Reference Manual (ARM DDI 0484C), table 3-1; from the manual, not validated \
+                 here; the alignment of code is taken to have no effect, which the manual does not discuss",
+    },
     access: [1, 2],
     taken: 2,
     call: 3,
