@@ -37,6 +37,6 @@ if [ -n "${BOOK_LAB:-}" ]; then
     mkdir -p "$scratch/installed/bin"
     ln -s "$BOOK_LAB" "$scratch/installed/bin/rtalloc"
 else
-    cargo install --quiet --locked --path crates/rtalloc-lab
+    cargo install --quiet --locked --path crates/rtalloc-cli
 fi
 PATH=$scratch/installed/bin:$PATH python3 ci/book.py docs/book/src "$scratch/pages" "$@"

@@ -23,7 +23,7 @@ packages="valgrind libc6-dbg lua5.4 sqlite3 lame espeak-ng zstd groff-base"
 ci/install.sh $packages
 
 profile=${PROFILE:-release}
-cargo build --quiet --profile "$profile" -p rtalloc-lab -p rtalloc-preload
+cargo build --quiet --profile "$profile" -p rtalloc-cli -p rtalloc-preload
 target=${CARGO_TARGET_DIR:-$PWD/target}/$([ "$profile" = dev ] && echo debug || echo "$profile")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 python3 - "$work/tlsf.json" <<'PY'
 import json, sys
 
-tables = json.load(open("crates/rtalloc-lab/src/papers/published/papers.json"))["tlsf"]
+tables = json.load(open("crates/rtalloc-cli/src/papers/published/papers.json"))["tlsf"]
 published = {"malloc": tables["table_1"].keys(), "free": tables["table_2"].keys()}
 cells = json.load(open(sys.argv[1]))["cells"]
 found = [cell["found"]["Ok"]["Steps"] for cell in cells if "Steps" in cell["found"].get("Ok", {})]
@@ -26,7 +26,7 @@ missing = [f"{operation}: {step}" for operation, steps in published.items() for 
 for line in missing:
     print(f"not in the build: the step of {line}", file=sys.stderr)
 if missing:
-    sys.exit("the functions of each step are listed in crates/rtalloc-lab/src/papers/tlsf/measure/steps.rs")
+    sys.exit("the functions of each step are listed in crates/rtalloc-cli/src/papers/tlsf/measure/steps.rs")
 # Every malloc maps its size; an operation without a split or a free neighbour lacks a step.
 operations = lambda operation, step: sum(found[operation][step].values())
 mallocs, frees = (max(operations(operation, step) for step in found[operation]) for operation in ("malloc", "free"))

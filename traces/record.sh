@@ -17,7 +17,7 @@ gstreamer1.0-plugins-base gstreamer1.0-plugins-good sqlite3 gcc espeak-ng"
 ../ci/install.sh $packages
 
 if [ -z "${RTALLOC:-}" ]; then
-    cargo build --quiet --release --manifest-path ../Cargo.toml -p rtalloc-lab
+    cargo build --quiet --release --manifest-path ../Cargo.toml -p rtalloc-cli
     RTALLOC=${CARGO_TARGET_DIR:-$traces/../target}/release/rtalloc
 fi
 RTALLOC=$(realpath "$RTALLOC")

@@ -120,11 +120,13 @@ fn commit() -> Option<(String, String, bool)> {
 }
 
 /// What the command is built of, besides other people's crates.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 17] = [
     "build.rs",
     "build",
     "src",
     "Cargo.toml",
+    "../rtalloc-cli/src",
+    "../rtalloc-cli/Cargo.toml",
     "../rtalloc/src",
     "../rtalloc/Cargo.toml",
     "../rtalloc-sys/src",

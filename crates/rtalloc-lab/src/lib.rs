@@ -9,13 +9,10 @@
 pub mod analysis;
 pub mod campaign;
 pub mod catalogue;
-pub mod cmd;
 pub mod draft;
 pub mod experiment;
 pub mod number;
 pub mod observe;
-pub mod papers;
-pub mod present;
 pub mod probe;
 pub mod record;
 pub mod recover;

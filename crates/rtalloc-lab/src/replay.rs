@@ -203,6 +203,25 @@ impl Replay {
         self.beyond_reach
     }
 
+    /// The same as [`Self::run`], compiled once for all observers.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Fault`] of the allocator.
+    pub fn perform(
+        &mut self,
+        heap: &Heap<'_>,
+        events: &[Event],
+        is_verifying: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Fault> {
+        if is_verifying {
+            self.run::<true, _>(heap, events, observer)
+        } else {
+            self.run::<false, _>(heap, events, observer)
+        }
+    }
+
     /// Performs `events`, the continuation of those performed before, on `heap`. `VERIFYING` keeps a map of the live
     /// blocks, stamps every block at both ends, and verifies the stamps when it is freed or reallocated; this touches
     /// the blocks' memory.
@@ -211,7 +230,7 @@ impl Replay {
     ///
     /// The first [`Fault`] of the allocator.
     #[inline(always)]
-    pub fn run<const VERIFYING: bool, O: Observer>(
+    pub fn run<const VERIFYING: bool, O: Observer + ?Sized>(
         &mut self,
         heap: &Heap<'_>,
         events: &[Event],

@@ -94,6 +94,12 @@ impl<'region> Heap<'region> {
         })
     }
 
+    /// The largest end address of a live block's pieces; 0 if it has none.
+    #[must_use]
+    pub fn end_of(&self, block: usize, size: usize) -> usize {
+        self.pieces(block, size).map(|(start, bytes)| start + bytes).max().unwrap_or(0)
+    }
+
     /// Bytes of control structure, inside the region and outside.
     #[must_use]
     pub fn control_bytes(&self) -> usize {

@@ -142,7 +142,12 @@ pub fn measure(
     Ok(Run { environment, traces, costs: None })
 }
 
-pub(crate) fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
+/// Reads a trace file from beginning to end.
+///
+/// # Errors
+///
+/// If the file cannot be read, or is not a trace.
+pub fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
     Reader::open(path).and_then(survey).map_err(|source| CampaignError::Trace { path: path.into(), source })
 }
 

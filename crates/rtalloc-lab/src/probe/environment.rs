@@ -57,7 +57,7 @@ pub(crate) fn written(sha256: &[u8]) -> String {
 
 /// Calibrates the time-stamp counter against the monotonic clock. At both ends, the closest pair of several readings is
 /// used, so that an interruption between two readings has no effect.
-pub(crate) fn ticks_per_second() -> u64 {
+pub fn ticks_per_second() -> u64 {
     const SPAN: Duration = Duration::from_millis(40);
     let pair = || {
         (0..16)

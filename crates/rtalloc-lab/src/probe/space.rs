@@ -111,7 +111,7 @@ impl Observer for Watch {
             },
             None => block.size,
         };
-        let end = heap.pieces(block.address, granted_bytes).map(|(start, size)| start + size).max().unwrap_or(0);
+        let end = heap.end_of(block.address, granted_bytes);
         if end > self.highest_end {
             self.raise(index, end);
         }

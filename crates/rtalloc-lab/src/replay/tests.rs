@@ -6,7 +6,6 @@ use super::settings::{Probes, Settings, automatic_heap_bytes};
 use super::whole_trace::{End, WholeTrace};
 use super::{Fault, NoObserver, Replay};
 use crate::experiment::cells::measure;
-use crate::present::metric;
 use crate::probe::{Task, space};
 use crate::result::schema::{Cell, Origin, Outcome};
 use crate::tier::is_full;
@@ -190,11 +189,7 @@ fn a_maximum_of_instructions_includes_refused_requests() {
     assert!(counted.refused_allocate.max > counted.allocate.max, "{counted:?}");
     assert_eq!(counted.max_allocate(), Some(counted.most[0].max(counted.most[1])));
     assert_eq!(counted.max_reallocate(), Some(counted.most[3]));
-    let shown = metric::ALL
-        .iter()
-        .find(|metric| (metric.group, metric.name) == ("allocate", "max") && metric.unit == metric::Unit::Instructions)
-        .and_then(|metric| (metric.value)(cell));
-    assert_eq!(shown, Some(counted.refused_allocate.max as f64), "what the tables show");
+    assert_eq!(counted.max_allocate(), Some(counted.refused_allocate.max), "what the tables show");
 }
 
 /// A bump allocator that never reuses memory, with one deliberate fault.

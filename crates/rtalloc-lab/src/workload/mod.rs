@@ -16,7 +16,7 @@
 
 mod mean;
 mod profile;
-pub(crate) mod random;
+pub mod random;
 mod steady;
 mod thesis;
 

@@ -16,19 +16,19 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 
 /// Name of [`Random`] in the header of a trace.
-pub(crate) const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
+pub const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
 
 /// Fractional bits of [`Random::normal`].
-pub(crate) const NORMAL_FRACTION_BITS: u32 = 32;
+pub const NORMAL_FRACTION_BITS: u32 = 32;
 
 /// The random numbers of a trace.
-pub(crate) struct Random {
+pub struct Random {
     generator: Pcg64,
 }
 
 impl Random {
     /// The sequence of `seed`; neighbouring seeds give unrelated sequences.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut next = || {
             // SplitMix64 (Steele, Lea, Flood 2014).
@@ -50,7 +50,7 @@ impl Random {
 
     /// Uniform below `bound`, which is at least 1.
     #[inline]
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
         // The high half is the result. Among the low halves of each result, the first (2^64 mod bound) are rejected.
         let mut product = u128::from(self.bits()) * u128::from(bound);
@@ -65,12 +65,12 @@ impl Random {
 
     /// Uniform within `min..=max`, where `min <= max < u64::MAX`.
     #[inline]
-    pub(crate) fn within(&mut self, min: u64, max: u64) -> u64 {
+    pub fn within(&mut self, min: u64, max: u64) -> u64 {
         min + self.below(max - min + 1)
     }
 
     /// Within `min..=max`, each number with probability proportional to its reciprocal; `1 <= min <= max < 2^63`.
-    pub(crate) fn log_uniform(&mut self, min: u64, max: u64) -> u64 {
+    pub fn log_uniform(&mut self, min: u64, max: u64) -> u64 {
         let octaves = u64::from(max.ilog2() - min.ilog2()) + 1;
         loop {
             // Each number n of the octave is drawn with 1 / octave and kept with octave / n.
@@ -83,7 +83,7 @@ impl Random {
     }
 
     /// Standard normal deviate in units of 2^-32.
-    pub(crate) fn normal(&mut self) -> i64 {
+    pub fn normal(&mut self) -> i64 {
         loop {
             // N1, N2: k with probability proportional to exp(-k^2 / 2).
             let mut k = 0u64;

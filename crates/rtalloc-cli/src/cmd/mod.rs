@@ -1,0 +1,169 @@
+//! The command line: one file per subcommand.
+
+pub mod advise;
+pub mod allocators;
+mod arguments;
+pub mod bound;
+pub mod compare;
+pub mod completions;
+pub mod costs;
+mod cut;
+mod destination;
+pub mod export;
+pub mod generate;
+pub mod inspect;
+pub mod interleave;
+pub mod merge;
+pub mod progress;
+pub mod record;
+pub mod recover;
+pub mod reproduce;
+pub mod run;
+pub mod showcase;
+pub mod size;
+pub mod threads;
+pub mod tune;
+
+use crate::present;
+use clap::{Parser, Subcommand};
+use rtalloc_lab::result::version;
+use rtalloc_lab::trace::Reader;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Dynamic memory for real-time systems: load, measure, bound and compare allocators.
+///
+/// Without a command, replays the traces of real programs that ship with rtalloc on a selected dozen of allocators and
+/// writes report.html, within a minute on two cores. The dozen: the best known of each family of ours, so that every
+/// mechanism is in one table, and the most common peers. `--on all` shows everything.
+#[derive(Debug, Parser)]
+#[command(name = "rtalloc", version = version::TEXT, propagate_version = true, about, long_about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    showcase: showcase::Arguments,
+    /// Prints no progress and no notes on standard error: only results and errors
+    #[arg(long, global = true)]
+    quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Record(record::Arguments),
+    Recover(recover::Arguments),
+    Generate(generate::Arguments),
+    Inspect(inspect::Arguments),
+    Run(run::Arguments),
+    Threads(threads::Arguments),
+    Compare(compare::Arguments),
+    Advise(advise::Arguments),
+    Bound(bound::Arguments),
+    Allocators(allocators::Arguments),
+    Reproduce(reproduce::Arguments),
+    Costs(costs::Arguments),
+    Size(size::Arguments),
+    Interleave(interleave::Arguments),
+    Tune(tune::Arguments),
+    Export(export::Arguments),
+    Merge(merge::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// Parses the command line and runs the subcommand; an error goes to standard error with its causes.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
+    QUIET.store(cli.quiet, Ordering::Relaxed);
+    let failure = match cli.command {
+        Some(Command::Record(_)) => ExitCode::from(record::FAILED),
+        _ => ExitCode::FAILURE,
+    };
+    let outcome = match cli.command {
+        None => showcase::main(&cli.showcase),
+        Some(Command::Record(arguments)) => record::main(&arguments),
+        Some(Command::Recover(arguments)) => recover::main(&arguments),
+        Some(Command::Generate(arguments)) => generate::main(&arguments),
+        Some(Command::Inspect(arguments)) => inspect::main(&arguments),
+        Some(Command::Run(arguments)) => run::main(&arguments),
+        Some(Command::Threads(arguments)) => threads::main(&arguments),
+        Some(Command::Compare(arguments)) => compare::main(&arguments),
+        Some(Command::Advise(arguments)) => advise::main(&arguments),
+        Some(Command::Bound(arguments)) => bound::main(&arguments),
+        Some(Command::Allocators(arguments)) => allocators::main(&arguments),
+        Some(Command::Reproduce(arguments)) => reproduce::main(&arguments),
+        Some(Command::Costs(arguments)) => costs::main(&arguments),
+        Some(Command::Size(arguments)) => size::main(&arguments),
+        Some(Command::Interleave(arguments)) => interleave::main(&arguments),
+        Some(Command::Tune(arguments)) => tune::main(&arguments),
+        Some(Command::Export(arguments)) => export::main(&arguments),
+        Some(Command::Merge(arguments)) => merge::main(&arguments),
+        Some(Command::Completions(arguments)) => completions::main(&arguments),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("rtalloc: {}", one_line(&error));
+            failure
+        }
+    }
+}
+
+/// Whether `--quiet` was given.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether only results and errors are printed.
+fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints what is neither a result nor an error, to standard error.
+fn note(text: &str) {
+    if !is_quiet() {
+        eprint!("{text}");
+    }
+}
+
+/// Notes that the recording at `path` is incomplete, if its header says so. A file that cannot be read is reported by
+/// its reader.
+fn note_incomplete(path: &Path) {
+    if let Ok(reader) = Reader::open(path)
+        && let Some(incomplete) = &reader.meta().incomplete
+    {
+        note(&format!("rtalloc: {} is incomplete: {incomplete}\n", path.display()));
+    }
+}
+
+/// The text after the options in the help of a subcommand: the possible names, and examples.
+fn after_help<'a>(title: &str, names: impl IntoIterator<Item = &'a str>, examples: &str) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    format!("{title}:\n{}\n\n{examples}", present::verdict::wrapped(&names.join(", "), 100, 2))
+}
+
+/// An error and its causes in one line, each once: many errors already include their cause.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn every_cause_is_printed_once() {
+        let missing = Reader::open("nowhere.trace").map(drop).context("cannot inspect").expect_err("no such file");
+        let text = one_line(&missing);
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+        assert!(text.starts_with("cannot inspect: cannot open nowhere.trace: No such file"), "{text}");
+        let plain = anyhow::anyhow!("no room").context("cannot write").context("--json");
+        assert_eq!(one_line(&plain), "--json: cannot write: no room");
+    }
+}

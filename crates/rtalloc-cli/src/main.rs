@@ -1,0 +1,5 @@
+//! The command `rtalloc`.
+
+fn main() -> std::process::ExitCode {
+    rtalloc_cli::cmd::main()
+}
