@@ -8,6 +8,7 @@ mod toolchain;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use toolchain::{compiled, cpp_compilers, krate, out, output_of};
 
 /// A fenced block of a chapter.
@@ -101,40 +102,50 @@ fn agree(book: &str, printed: &str) -> bool {
     from(&book, &printed)
 }
 
+/// The program of a fence and, if a `text` block follows, that it prints what the block says; whether one follows.
+fn prints_what_the_book_says(fence: &Fence, next: Option<&Fence>) -> bool {
+    let (compiler, standard) =
+        if fence.language() == "c" { ("cc", "-std=c11") } else { (cpp_compilers()[0], "-std=c++17") };
+    let name = format!("book/{}", fence.place.replace(['/', ':', '.'], "-"));
+    let source = out(&format!("{name}.{}", fence.language()));
+    fs::write(&source, fence.with_hidden_lines()).expect("a program written");
+    println!("{}", fence.place);
+    let printed = output_of(&compiled(compiler, &[standard, "-O1"], &source, &name));
+    let Some(expected) = next.filter(|next| next.info == "text" || next.info == "text,varies") else { return false };
+    let are_numbers_fixed = expected.info == "text";
+    let compared_as = |text: &str| if are_numbers_fixed { text.to_owned() } else { without_numbers(text) };
+    assert!(
+        agree(&compared_as(&expected.text), &compared_as(&printed)),
+        "{}: the book says\n{}\nbut this was printed:\n{printed}",
+        expected.place,
+        expected.text
+    );
+    true
+}
+
 #[test]
 fn every_program_in_c_and_cpp_prints_the_output_in_the_book() {
     let folder = out("book");
     fs::create_dir_all(&folder).expect("a folder for programs");
-    let (mut programs, mut compared) = (0, 0);
-    for (_, fences) in chapters() {
-        for (at, fence) in fences.iter().enumerate() {
-            let (compiler, standard) = match fence.language() {
-                "c" => ("cc", "-std=c11"),
-                "cpp" => (cpp_compilers()[0], "-std=c++17"),
-                _ => continue,
-            };
-            let name = format!("book/{}", fence.place.replace(['/', ':', '.'], "-"));
-            let source = out(&format!("{name}.{}", fence.language()));
-            fs::write(&source, fence.with_hidden_lines()).expect("a program written");
-            println!("{}", fence.place);
-            let printed = output_of(&compiled(compiler, &[standard, "-O1"], &source, &name));
-            programs += 1;
-            let next = fences.get(at + 1).filter(|next| next.info == "text" || next.info == "text,varies");
-            if let Some(expected) = next {
-                let are_numbers_fixed = expected.info == "text";
-                let compared_as = |text: &str| if are_numbers_fixed { text.to_owned() } else { without_numbers(text) };
-                assert!(
-                    agree(&compared_as(&expected.text), &compared_as(&printed)),
-                    "{}: the book says\n{}\nbut this was printed:\n{printed}",
-                    expected.place,
-                    expected.text
-                );
-                compared += 1;
-            }
+    let chapters = chapters();
+    let programs: Vec<(&Fence, Option<&Fence>)> = chapters
+        .iter()
+        .flat_map(|(_, fences)| fences.iter().enumerate().map(|(at, fence)| (fence, fences.get(at + 1))))
+        .filter(|(fence, _)| matches!(fence.language(), "c" | "cpp"))
+        .collect();
+    let (next, compared) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((fence, next)) = programs.get(next.fetch_add(1, Relaxed)) {
+                    compared.fetch_add(usize::from(prints_what_the_book_says(fence, *next)), Relaxed);
+                }
+            });
         }
-    }
-    assert!(programs > 0 && compared > 0, "the book's programs were not found");
-    println!("{programs} programs, {compared} outputs");
+    });
+    let compared = compared.into_inner();
+    assert!(!programs.is_empty() && compared > 0, "the book's programs were not found");
+    println!("{} programs, {compared} outputs", programs.len());
 }
 
 #[test]
