@@ -31,7 +31,6 @@ fn build() -> Result<(), String> {
     let shared = out.join("librtalloc_sys.rlib");
 
     println!("cargo:rustc-env=LAB_RUSTC_VERSION={}", compiler_version()?);
-    name_version()?;
     list_traces(Path::new("../../traces"))?;
     list_loop_markers(Path::new("../rtalloc/src"))?;
 
@@ -72,79 +71,6 @@ fn run(compiler: &mut Command) -> Result<(), String> {
     } else {
         Err(format!("the trace recorder does not build: {compiler:?} ended with {status}"))
     }
-}
-
-/// Sets `LAB_VERSION` to what `rtalloc --version` prints, and in a git checkout `LAB_COMMIT`, `LAB_COMMIT_DATE` and
-/// `LAB_MODIFIED` (the tracked sources differ from the commit). Without git, or in a tarball, there is the version
-/// alone.
-fn name_version() -> Result<(), String> {
-    let version = env::var("CARGO_PKG_VERSION").map_err(|error| format!("CARGO_PKG_VERSION: {error}"))?;
-    let Some((commit, date, is_modified)) = commit() else {
-        println!("cargo:rustc-env=LAB_VERSION={version}");
-        return Ok(());
-    };
-    let suffix = if is_modified { ", modified" } else { "" };
-    println!("cargo:rustc-env=LAB_VERSION={version} (commit {} of {date}{suffix})", &commit[..12.min(commit.len())]);
-    println!("cargo:rustc-env=LAB_COMMIT={commit}");
-    println!("cargo:rustc-env=LAB_COMMIT_DATE={date}");
-    if is_modified {
-        println!("cargo:rustc-env=LAB_MODIFIED=1");
-    }
-    Ok(())
-}
-
-/// Hash and date of the commit that is built, and whether the sources differ from it. `None` unless this workspace is
-/// the top of a git checkout: a tarball unpacked within another repository has no commit of its own.
-fn commit() -> Option<(String, String, bool)> {
-    let root = Path::new("../..").canonicalize().ok()?;
-    let top = git(&["rev-parse", "--show-toplevel"])?;
-    if Path::new(&top).canonicalize().ok()? != root {
-        return None;
-    }
-    // Every commit, checkout and reset of this checkout appends to logs/HEAD; where reflogs are off, HEAD's branch
-    // moves. The paths are asked of git: in a worktree, .git is a file.
-    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
-    for name in ["HEAD", "logs/HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
-        let path = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists());
-        if let Some(path) = path {
-            println!("cargo:rerun-if-changed={path}");
-        }
-    }
-    let mut status = vec!["status", "--porcelain", "--untracked-files=no", "--"];
-    for source in SOURCES {
-        println!("cargo:rerun-if-changed={source}");
-        status.push(source);
-    }
-    let (commit, date) = (git(&["rev-parse", "HEAD"])?, git(&["log", "-1", "--format=%cs"])?);
-    Some((commit, date, !git(&status)?.is_empty()))
-}
-
-/// What the command is built of, besides other people's crates.
-const SOURCES: [&str; 17] = [
-    "build.rs",
-    "build",
-    "src",
-    "Cargo.toml",
-    "../rtalloc-cli/src",
-    "../rtalloc-cli/Cargo.toml",
-    "../rtalloc/src",
-    "../rtalloc/Cargo.toml",
-    "../rtalloc-sys/src",
-    "../rtalloc-preload/src",
-    "../rtalloc-subjects/src",
-    "../rtalloc-subjects/Cargo.toml",
-    "../pathbound/src",
-    "../pathbound/Cargo.toml",
-    "../../traces",
-    "../../Cargo.lock",
-    "../../Cargo.toml",
-];
-
-/// The trimmed output of a git command; `None` where git is missing or fails.
-fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
-    let text = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
-    Some(text.trim().to_string())
 }
 
 /// Writes `shipped.rs`: the table of all `folder/*.rtrace`, each with its content, in the order of their names.

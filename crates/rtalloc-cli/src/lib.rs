@@ -4,3 +4,4 @@
 pub mod cmd;
 pub mod papers;
 pub mod present;
+pub mod version;

@@ -25,8 +25,8 @@ pub mod threads;
 pub mod tune;
 
 use crate::present;
+use crate::version;
 use clap::{Parser, Subcommand};
-use rtalloc_lab::result::version;
 use rtalloc_lab::trace::Reader;
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,6 +73,7 @@ enum Command {
 
 /// Parses the command line and runs the subcommand; an error goes to standard error with its causes.
 pub fn main() -> ExitCode {
+    rtalloc_lab::result::version::set(version::TEXT);
     let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
     QUIET.store(cli.quiet, Ordering::Relaxed);
     let failure = match cli.command {

@@ -12,6 +12,7 @@
 //! between `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p rtalloc-cli --test command figures` writes
 //! those that changed anew, with the day and the commit. The bounds are those in `bounds/x86_64.json`.
 
+use rtalloc_cli::version;
 use rtalloc_lab::number::{bytes, date, grouped};
 use rtalloc_lab::observe::scenario::HEAP_BYTES;
 use rtalloc_lab::probe::{Task, space};
@@ -21,7 +22,6 @@ use rtalloc_lab::replay::settings::automatic_heap_bytes;
 use rtalloc_lab::result::bounds::Baseline;
 use rtalloc_lab::result::document::{self, Schema};
 use rtalloc_lab::result::schema::{Origin, Outcome};
-use rtalloc_lab::result::version;
 use rtalloc_lab::trace::{Reader, Writer, at_most};
 use rtalloc_lab::workload::Model;
 use rtalloc_subjects::Subject;

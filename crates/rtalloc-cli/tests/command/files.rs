@@ -4,9 +4,9 @@
 use super::{RTALLOC, rtalloc_in, text};
 use rtalloc::adapt::{Traced, TracedConfig};
 use rtalloc::{RegionAllocator, Tlsf};
+use rtalloc_cli::version;
 use rtalloc_lab::campaign::store::{Origin as StoreOrigin, Store};
 use rtalloc_lab::result::document::Schema;
-use rtalloc_lab::result::version;
 use rtalloc_lab::trace::{Cause, Incomplete, Meta, Origin, TickUnit, Writer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,7 +14,7 @@ impl Environment {
     pub fn here(clock: Clock) -> Self {
         let unknown = || "unknown".to_string();
         Self {
-            rtalloc: version::TEXT.into(),
+            rtalloc: version::text().into(),
             cpu: processor_model().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel_release().unwrap_or_else(unknown),
@@ -85,7 +85,7 @@ mod tests {
     fn the_surroundings_are_known() {
         let here = Environment::here(Clock::calibrate());
         assert!(here.cores >= 1);
-        assert_eq!(here.rtalloc, version::TEXT);
+        assert_eq!(here.rtalloc, version::text());
         assert!(here.rustc.starts_with("rustc 1."), "{}", here.rustc);
         assert!(here.kernel.starts_with("Linux ") || here.kernel == "unknown", "{}", here.kernel);
         assert!(here.binary.starts_with("sha256:") && here.binary.len() == 71, "{}", here.binary);

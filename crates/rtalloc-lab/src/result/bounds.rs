@@ -341,7 +341,7 @@ impl Baseline {
                 }
             }
         }
-        Self { rustc: study.rustc.clone(), measured: format!("with rtalloc {}", super::version::TEXT), bounds }
+        Self { rustc: study.rustc.clone(), measured: format!("with rtalloc {}", super::version::text()), bounds }
     }
 
     /// Regressions in `now`: bounds that grew or disappeared, one line each.

@@ -1,9 +1,9 @@
 //! The methods behind the page's figures, and the definitions of its terms.
 
 use super::Papers;
+use crate::version;
 use maud::{Markup, html};
 use rtalloc_lab::number;
-use rtalloc_lab::result::version;
 
 /// The repository's documents: paths relative to the directory docs, and titles.
 const DOCUMENTS: [(&str, &str, &str); 3] = [

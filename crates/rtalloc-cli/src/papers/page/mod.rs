@@ -311,8 +311,8 @@ mod tests {
     use crate::papers::claims::Claim;
     use crate::present::plot::canvas::sheet;
     use crate::present::summary::named;
+    use crate::version;
     use rtalloc_lab::probe::cycles::Clock;
-    use rtalloc_lab::result::version;
 
     fn chapter(id: &'static str) -> Chapter {
         let svg = sheet(100, 100, 1, "a curve", |canvas| {
