@@ -311,7 +311,6 @@ mod tests {
     use crate::papers::claims::Claim;
     use crate::present::plot::canvas::sheet;
     use crate::present::summary::named;
-    use crate::version;
     use rtalloc_lab::probe::cycles::Clock;
 
     fn chapter(id: &'static str) -> Chapter {
@@ -386,7 +385,7 @@ mod tests {
     fn a_page_of_one_paper_lists_its_errata() {
         let environments = [Environment::here(Clock::calibrate())];
         let page = of_one(&chapter("one"), &environments);
-        assert!(page.contains(&measured(&environments[0])) && page.contains(version::TEXT));
+        assert!(page.contains(&measured(&environments[0])) && page.contains(&environments[0].rtalloc));
         assert!(page.contains("a misprint") && page.contains("href=\"#errata\"") && page.contains(VERDICTS_MEAN));
         assert!(!page.contains("times of different machines"));
         let page = of_one(&Chapter { errata: Vec::new(), ..chapter("one") }, &environments);
