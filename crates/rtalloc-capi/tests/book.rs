@@ -102,8 +102,8 @@ fn agree(book: &str, printed: &str) -> bool {
     from(&book, &printed)
 }
 
-/// The program of a fence and, if a `text` block follows, that it prints what the block says; whether one follows.
-fn prints_what_the_book_says(fence: &Fence, next: Option<&Fence>) -> bool {
+/// Compiles and runs the program of a fence. Whether a `text` block follows, which then is what it printed.
+fn has_checked_output(fence: &Fence, next: Option<&Fence>) -> bool {
     let (compiler, standard) =
         if fence.language() == "c" { ("cc", "-std=c11") } else { (cpp_compilers()[0], "-std=c++17") };
     let name = format!("book/{}", fence.place.replace(['/', ':', '.'], "-"));
@@ -133,12 +133,12 @@ fn every_program_in_c_and_cpp_prints_the_output_in_the_book() {
         .flat_map(|(_, fences)| fences.iter().enumerate().map(|(at, fence)| (fence, fences.get(at + 1))))
         .filter(|(fence, _)| matches!(fence.language(), "c" | "cpp"))
         .collect();
-    let (next, compared) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (taken, compared) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some((fence, next)) = programs.get(next.fetch_add(1, Relaxed)) {
-                    compared.fetch_add(usize::from(prints_what_the_book_says(fence, *next)), Relaxed);
+                while let Some((fence, next)) = programs.get(taken.fetch_add(1, Relaxed)) {
+                    compared.fetch_add(usize::from(has_checked_output(fence, *next)), Relaxed);
                 }
             });
         }

@@ -1,9 +1,9 @@
 //! The rtalloc laboratory: loads, measures, bounds and compares allocators.
 //!
-//! Data flows in one direction; every stage is a file on disk and a subcommand:
+//! Data flows in one direction; every stage is a file on disk, and a subcommand of `rtalloc-cli`:
 //!
 //! ```text
-//! workload | record -> trace -> replay(subject, probe) -> result -> present
+//! workload | record -> trace -> replay(subject, probe) -> result
 //! ```
 
 pub mod analysis;

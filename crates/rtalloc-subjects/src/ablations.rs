@@ -12,7 +12,7 @@
 //! | `bitframe-4` | 327, 349, 180 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //! | `bitframe-crossing` | 581, 625, 384 | 0 B | 16 B | 16,384 B, 16,384 B | -, 20.4 % (blocks up to 1,024 B) |
 //!
-//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::adapter::ours;

@@ -1,4 +1,4 @@
-//! The layers of the laboratory's modules in ARCHITECTURE.md: a module uses modules of lower layers alone. Unit tests
+//! The layers of the modules of laboratory and command in ARCHITECTURE.md: a module uses modules of lower layers alone. Unit tests
 //! may use any.
 
 use std::collections::BTreeMap;

@@ -18,7 +18,6 @@ mod showcase;
 mod stated_bounds;
 mod threads;
 mod trace_cli;
-mod trace_speed;
 mod worst;
 
 use assert_cmd::Command;

@@ -1,4 +1,4 @@
-//! The schema of results. `present` depends on this module alone; `replay` and `probe` produce it.
+//! The schema of results. What presents results depends on this module alone; `replay` and `probe` produce it.
 
 pub use rtalloc_subjects::Origin;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The version that results name: of the program that measures.
+//! The version of the program that measures, as the environment of its runs names it.
 
 use std::sync::OnceLock;
 

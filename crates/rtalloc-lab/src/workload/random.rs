@@ -16,7 +16,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 
 /// Name of [`Random`] in the header of a trace.
-pub const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
+pub(crate) const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
 
 /// Fractional bits of [`Random::normal`].
 pub const NORMAL_FRACTION_BITS: u32 = 32;
@@ -70,7 +70,7 @@ impl Random {
     }
 
     /// Within `min..=max`, each number with probability proportional to its reciprocal; `1 <= min <= max < 2^63`.
-    pub fn log_uniform(&mut self, min: u64, max: u64) -> u64 {
+    pub(crate) fn log_uniform(&mut self, min: u64, max: u64) -> u64 {
         let octaves = u64::from(max.ilog2() - min.ilog2()) + 1;
         loop {
             // Each number n of the octave is drawn with 1 / octave and kept with octave / n.

@@ -26,7 +26,7 @@
 //! | `tlsf`, ticket | 240, 240, 99 |
 //! | `half-fit`, spin | 178, 178, 79 |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 //!
 //! | lock | longest wait of an operation |

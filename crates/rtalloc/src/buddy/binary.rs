@@ -54,7 +54,7 @@
 //! |---|---|---|---|---|---|
 //! | `binary-buddy` | 483, 496, 674 | 0 B | 16 B | 3,968 B, 61,808 B | 58.6 %, 23.0 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::limits::{Limit, largest_bytes, most_objects};

@@ -46,7 +46,7 @@
 //! |---|---|---|---|---|---|
 //! | `double-buddy` | 616, 1,166, 1,058 | 0 B | 32 B | 4,000 B, 61,856 B | 727.3 %, 1251.4 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use super::binary::{UNIT_BYTES, aligned_log2};

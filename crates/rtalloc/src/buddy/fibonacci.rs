@@ -56,7 +56,7 @@
 //! |---|---|---|---|---|---|
 //! | `fibonacci-buddy` | 652, 935, 1,800 | 4 B | 16 B | 140 B, 156 B | 779.0 %, 1335.8 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;

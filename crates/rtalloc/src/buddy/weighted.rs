@@ -43,7 +43,7 @@
 //! |---|---|---|---|---|---|
 //! | `weighted-buddy` | 731, 744, 2,876 | 4 B | 16 B | 156 B, 188 B | 119.8 %, 79.4 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use super::binary::aligned_log2;

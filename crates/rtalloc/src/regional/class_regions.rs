@@ -44,7 +44,7 @@
 //! |---|---|---|---|---|---|
 //! | `regis2` | 39, 76, 37 | 0 B | 16 B | 1,024 B, 1,024 B | -, 156.0 % (blocks up to 1,008 B) |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

@@ -49,7 +49,7 @@
 //! |---|---|---|---|---|---|
 //! | `reaps` | 44, 84, 45 | 0 B | 16 B | 2,048 B, 2,048 B | -, 16.8 % (blocks up to 992 B) |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

@@ -40,7 +40,7 @@
 //! |---|---|---|---|---|---|
 //! | `regis1` | 46, 58, 32 | 0 B | 16 B | 1,024 B, 1,024 B | -, 123.6 % (blocks up to 992 B) |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

@@ -46,7 +46,7 @@
 //! | `half-fit` | 49, 121, 60 | 4 B | 16 B | 124 B, 140 B | 40.3 %, 31.5 % |
 //! | `half-fit-rounded` | 51, 128, 60 | 4 B | 16 B | 124 B, 140 B | 58.9 %, 39.5 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

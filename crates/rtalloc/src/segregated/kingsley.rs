@@ -47,7 +47,7 @@
 //! |---|---|---|---|---|---|
 //! | `kingsley` | 46, 59, 29 | 4 B | 16 B | 4,092 B, 4,092 B | 66.6 %, 50.2 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

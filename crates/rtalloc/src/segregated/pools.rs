@@ -36,7 +36,7 @@
 //! |---|---|---|---|---|---|
 //! | `pools` | 47, 55, 29 | 4 B | 16 B | 156 B, 172 B | 66.5 %, 48.9 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

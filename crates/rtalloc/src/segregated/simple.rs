@@ -43,7 +43,7 @@
 //! |---|---|---|---|---|---|
 //! | `simple-segregated` | 29, 37, 29 | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
 //!
-//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

@@ -22,7 +22,7 @@
 //! |---|---|---|---|---|---|
 //! | `best-fit` | 49 + 15 per free block, 117 + 15 per free block, 47 | 4 B | 16 B | 60 B, 60 B | 6.9 %, 21.6 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

@@ -31,7 +31,7 @@
 //! | `first-fit` | 38 + 7 per free block, 103 + 7 per free block, 46 | 4 B | 16 B | 60 B, 60 B | 86.8 %, 285.1 % |
 //! | `first-fit-address` | 38 + 7 per free block, 104 + 12 per free block, 46 + 5 per free block | 4 B | 16 B | 60 B, 60 B | 11.4 %, 22.0 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

@@ -40,7 +40,7 @@
 //! | `next-fit` | 40 + 7 per free block, 107 + 12 per free block, 50 + 5 per free block | 4 B | 16 B | 60 B, 60 B | 779.0 %, 1335.8 % |
 //! | `next-fit-lifo` | 40 + 7 per free block, 101 + 7 per free block, 53 | 4 B | 16 B | 60 B, 60 B | 454.9 %, 106.4 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

@@ -65,7 +65,7 @@
 //! |---|---|---|---|---|---|
 //! | `bitframe` | 332, 352, 180 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //!
-//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-23 at e4c49f7 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod page;

@@ -132,7 +132,7 @@
 //! |---|---|---|---|---|---|
 //! | `arenas` | 539, or 579 + 318 per reclaimed block, 543, or 583 + 318 per reclaimed block, 91 | 4 B | 16 B | 1,516 B, 2,028 B | 9.1 %, 21.7 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 pub mod remote_queue;

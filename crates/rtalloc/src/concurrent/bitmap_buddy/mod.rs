@@ -127,7 +127,7 @@
 //! |---|---|---|---|---|---|
 //! | `bitmap-buddy` | 23703, or 79583 + 154 per word (at least 128), 23710, or 79590 + 154 per word (at least 128), 1,686 | 0 B | 64 B | 1,536 B, 18,880 B | 118.0 %, 144.0 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod bounds;

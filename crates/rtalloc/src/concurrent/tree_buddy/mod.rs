@@ -110,7 +110,7 @@
 //! | `tree-buddy` | 31 + 25 per visit, 172 + 74 per level + 25 per visit, 113 + 34 per level + 21 per node | 0 B | 64 B | 2,624 B, 41,024 B | 59.7 %, 135.5 % |
 //! | `tree-buddy-in-band` | 38 + 27 per visit, 113,248,168 in 16.0 MiB, 132 + 36 per level + 21 per node | 16 B | 64 B | 64 B, 64 B | 59.7 %, 320.0 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod layout;

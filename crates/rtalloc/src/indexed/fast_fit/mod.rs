@@ -67,7 +67,7 @@
 //! | `fast-fit` | 69 + 42 per free block, 164 + 78 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 8.3 %, 22.2 % |
 //! | `fast-fit-leftmost` | 56 + 26 per free block, 151 + 62 per free block, 187 + 76 per free block | 4 B | 16 B | 28 B, 28 B | 11.4 %, 22.0 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 #[cfg(test)]

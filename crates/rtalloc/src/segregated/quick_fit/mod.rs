@@ -50,7 +50,7 @@
 //! |---|---|---|---|---|---|
 //! | `quick-fit` | 3455 + 12 per page, -, 113 | 0 B | 16 B | 4,096 B, 16,384 B | 765.3 %, 695.0 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod verify;

@@ -1,7 +1,7 @@
 //! Traces are written and read at the speed of the laboratory: 10^7 operations in seconds.
 //!
 //! One million operations here, so that the limit also holds in a build with checks on a busy machine;
-//! `cargo test --release -p rtalloc-cli --test command trace_speed -- --nocapture` prints the rate.
+//! `cargo test --release -p rtalloc-lab --test trace_speed -- --nocapture` prints the rate.
 
 use rtalloc_lab::trace::{Reader, Writer};
 use rtalloc_lab::workload::Model;
