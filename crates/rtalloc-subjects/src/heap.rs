@@ -100,6 +100,20 @@ impl<'region> Heap<'region> {
         self.pieces(block, size).map(|(start, bytes)| start + bytes).max().unwrap_or(0)
     }
 
+    /// Bytes granted for a block: its size, if the allocator does not report them.
+    ///
+    /// # Safety
+    ///
+    /// The block is live and was requested with this size and alignment.
+    #[must_use]
+    pub unsafe fn granted_bytes(&self, block: usize, size: usize, align: usize) -> usize {
+        match self.entries.granted {
+            // SAFETY: promised by the caller; the context belongs to these entry points.
+            Some(granted) => unsafe { granted(self.context, block as *mut u8, size, align) },
+            None => size,
+        }
+    }
+
     /// Bytes of control structure, inside the region and outside.
     #[must_use]
     pub fn control_bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Progress bars.
 
+use super::destination::print;
 use super::is_quiet;
 use crate::present::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -28,6 +29,15 @@ impl Bar {
         self.0.set_length(progress.total);
         self.0.set_position(progress.done);
         self.0.set_message(printable(progress.last));
+    }
+
+    /// Prints on standard output, without the bar in between.
+    ///
+    /// # Errors
+    ///
+    /// Standard output's.
+    pub fn print(&self, text: &str) -> std::io::Result<()> {
+        self.0.suspend(|| print(text))
     }
 
     /// Removes the bar.

@@ -6,6 +6,7 @@ use super::destination::{Files, Output, print};
 use super::note_incomplete;
 use super::progress::Bar;
 use crate::present;
+use crate::present::table::{Look, Tables};
 use anyhow::Context;
 use rtalloc_lab::experiment::cells;
 use rtalloc_lab::number;
@@ -129,7 +130,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let traces = cut.as_ref().map_or(&arguments.traces, |cut| &cut.paths);
 
     let bar = Bar::new();
-    let run = cells::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
+    let run = cells::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress), &mut |_, _| {})?;
     bar.clear();
     refuse_tiny_heap(arguments, &run)?;
     give_out(json, csv, &run)?;
@@ -166,8 +167,8 @@ fn give_out(json: Option<Output>, csv: Option<Output>, run: &Run) -> anyhow::Res
         replaced |= csv.write(&present::csv(run))?;
     }
     if !replaced {
-        let columns = present::table::Look::of_stdout().columns.min(120);
-        let text = format!("{}\n{}\n", present::table::run(run), present::verdict(run).text(columns));
+        let look = Look::of_stdout();
+        let text = format!("{}\n{}\n", Tables::new(look).whole(run), present::verdict(run).text(look.columns.min(120)));
         print(&text).context("standard output")?;
     }
     Ok(())

@@ -2,18 +2,21 @@
 
 use super::arguments::parse_size;
 use super::cut;
-use super::destination::Files;
+use super::destination::{Files, print};
 use super::note;
 use super::progress::Bar;
 use crate::present;
+use crate::present::table::{Look, Tables};
 use anyhow::Context as _;
 use pathbound::image::Process;
 use rtalloc_lab::experiment::cells;
 use rtalloc_lab::experiment::costs;
+use rtalloc_lab::replay::isolate::Progress;
 use rtalloc_lab::replay::settings::Settings;
 use rtalloc_lab::result::document::{self, Schema};
+use rtalloc_lab::result::schema::Run;
 use rtalloc_lab::shipped;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -63,10 +66,19 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         note(&format!("Replaying {} traces of real programs on {} allocators.\n", traces.paths.len(), subjects.len()));
     }
     let bar = Bar::new();
-    let mut run = cells::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
+    let mut tables = Tables::new(Look::of_stdout());
+    let mut printed = Ok(());
+    let mut print_table = |run: &Run, trace| {
+        let table = tables.of_trace(run, trace);
+        if printed.is_ok() {
+            printed = bar.print(&table);
+        }
+    };
+    let show = &mut |progress: Progress<'_>| bar.show(progress);
+    let mut run = cells::measure(&traces.paths, &subjects, &settings(), show, &mut print_table)?;
     // Instructions can be counted only here; elsewhere the report omits them.
     if let Ok(process) = Process::shared() {
-        let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
+        let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, show)?;
         let measured = costs.subjects.iter().any(|costs| !costs.operations.is_empty());
         run.costs = measured.then_some(costs);
     }
@@ -77,15 +89,13 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(json) = json {
         json.write(&document::pretty(Schema::RUN, &run).context("the results as JSON")?)?;
     }
-    let look = present::table::Look::of_stdout();
     let text = format!(
         "{}\n{}\nThe report with every figure: {} ({:.0} s in all)\n",
-        present::table::render(&run, look),
-        present::verdict(&run).text(look.columns.min(120)),
+        tables.notes(&run),
+        present::verdict(&run).text(tables.look.columns.min(120)),
         arguments.report.display(),
         begun.elapsed().as_secs_f64(),
     );
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")?;
+    printed.and_then(|()| print(&text)).context("standard output")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -55,7 +55,7 @@ mod tests {
             result.trace.about = "two\nlines\u{9b}31m".into();
         }
         let look = table::Look { columns: 140, colour: false };
-        for text in [table::render(&run, look), verdict(&run).text(100)] {
+        for text in [table::Tables::new(look).whole(&run), verdict(&run).text(100)] {
             assert!(text.contains("\u{fffd}]0;gcc\u{fffd}"), "{text}");
             assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
             assert!(!text.contains("two\nlines"), "{text}");

@@ -58,31 +58,43 @@ const STYLE: TableStyle = TableStyle::new()
     .content_lines(ContentLineStyle::none())
     .bottom_border(LineStyle::none().fill('-').junction('-'));
 
-/// The tables of a run for standard output.
-#[must_use]
-pub fn run(run: &Run) -> String {
-    render(run, Look::of_stdout())
+/// The tables of a run: one per trace, and common notes.
+pub struct Tables {
+    /// Where they are printed.
+    pub look: Look,
+    /// The columns for which there was no room.
+    left_out: Vec<String>,
 }
 
-/// The tables of a run: one per trace, and common notes.
-#[must_use]
-pub fn render(run: &Run, look: Look) -> String {
-    let standings = summary::all(run);
-    let mut text = String::new();
-    let mut left_out = Vec::new();
-    for result in &run.traces {
-        text.push_str(&trace(result, &standings, look, &mut left_out));
-        text.push('\n');
+impl Tables {
+    /// Tables in this look.
+    #[must_use]
+    pub fn new(look: Look) -> Self {
+        Self { look, left_out: Vec::new() }
     }
-    if run.traces.is_empty() {
-        text.push_str("No trace was replayed.\n");
-        return text;
+
+    /// The table of the trace with this number.
+    #[must_use]
+    pub fn of_trace(&mut self, run: &Run, number: usize) -> String {
+        trace(&run.traces[number], &summary::all(run), self.look, &mut self.left_out) + "\n"
     }
-    for note in notes(run, &left_out).into_iter().chain([measured(&run.environment)]) {
-        text.push_str(&wrapped(&note, look.columns, 0));
-        text.push('\n');
+
+    /// The notes on all tables so far.
+    #[must_use]
+    pub fn notes(&self, run: &Run) -> String {
+        let notes = notes(run, &self.left_out).into_iter().chain([measured(&run.environment)]);
+        notes.map(|note| wrapped(&note, self.look.columns, 0) + "\n").collect()
     }
-    text
+
+    /// All tables, and the notes.
+    #[must_use]
+    pub fn whole(mut self, run: &Run) -> String {
+        if run.traces.is_empty() {
+            return "No trace was replayed.\n".into();
+        }
+        let tables: String = (0..run.traces.len()).map(|number| self.of_trace(run, number)).collect();
+        tables + &self.notes(run)
+    }
 }
 
 /// A trace's properties in one line, and the size of the replay's heap.
@@ -300,12 +312,12 @@ mod tests {
     use super::*;
 
     fn plain(columns: usize) -> String {
-        render(&fixture::usual(), Look { columns, colour: false })
+        Tables::new(Look { columns, colour: false }).whole(&fixture::usual())
     }
 
     /// On one line, with wrapping removed.
     fn plain_of(run: &Run) -> String {
-        render(run, Look { columns: 140, colour: false }).replace('\n', " ")
+        Tables::new(Look { columns: 140, colour: false }).whole(run).replace('\n', " ")
     }
 
     /// The expected first table; a change of the layout changes this file.
@@ -331,7 +343,7 @@ mod tests {
     #[test]
     fn escape_sequences_only_with_colour() {
         assert!(!plain(140).contains('\x1b'));
-        assert!(render(&fixture::usual(), Look { columns: 140, colour: true }).contains("\x1b[1m"));
+        assert!(Tables::new(Look { columns: 140, colour: true }).whole(&fixture::usual()).contains("\x1b[1m"));
     }
 
     #[test]
@@ -374,6 +386,9 @@ mod tests {
 
     #[test]
     fn a_run_without_traces_says_so() {
-        assert_eq!(render(&fixture::run(vec![]), Look { columns: 80, colour: false }), "No trace was replayed.\n");
+        assert_eq!(
+            Tables::new(Look { columns: 80, colour: false }).whole(&fixture::run(vec![])),
+            "No trace was replayed.\n"
+        );
     }
 }

@@ -77,7 +77,8 @@ struct Step {
 }
 
 /// Replays every trace on every subject and returns the measurements. Each cell runs in processes of its own: a crash,
-/// a hang or a failure of a subject is a result.
+/// a hang or a failure of a subject is a result. Calls `finished` with each trace's number in their order, as soon as its
+/// cells are complete and those of the other traces lack at most times.
 ///
 /// The calling process should be single-threaded: the cells are forked from it.
 ///
@@ -89,6 +90,7 @@ pub fn measure(
     subjects: &[&'static Subject],
     settings: &Settings,
     progress: &mut dyn FnMut(Progress<'_>),
+    finished: &mut dyn FnMut(&Run, usize),
 ) -> Result<Run, CampaignError> {
     let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;
     // An error here is better than a run in which no cell can be counted.
@@ -99,12 +101,13 @@ pub fn measure(
         .iter()
         .map(|survey| settings.heap_bytes.unwrap_or_else(|| automatic_heap_bytes(survey.totals.peak_live_bytes)))
         .collect();
-    let mut cells: Vec<Vec<Cell>> = heaps
-        .iter()
-        .map(|heap_bytes| subjects.iter().map(|subject| empty_cell(subject, *heap_bytes)).collect())
-        .collect();
+    let empty = |(survey, heap_bytes): (&Survey, &u64)| TraceResult {
+        trace: survey.facts(),
+        cells: subjects.iter().map(|subject| empty_cell(subject, *heap_bytes)).collect(),
+    };
+    let mut run = Run { environment, traces: surveys.iter().zip(&heaps).map(empty).collect(), costs: None };
 
-    let mut done = 0;
+    let (mut done, mut complete) = (0, 0);
     let phases =
         [(settings.parallel, steps(traces, subjects, settings, false)), (1, steps(traces, subjects, settings, true))];
     let total = phases.iter().map(|(_, steps)| steps.len() as u64).sum();
@@ -128,8 +131,13 @@ pub fn measure(
             .collect();
         run_all(jobs, *width, |number, result| {
             let step = steps[number];
-            enter(&mut cells[step.trace][step.subject], step.probe, result);
+            enter(&mut run.traces[step.trace].cells[step.subject], step.probe, result);
             done += 1;
+            // Times are measured one by one, in the order of the plan.
+            if step.probe == Probe::Cycles && step.subject + 1 == subjects.len() {
+                finished(&run, step.trace);
+                complete += 1;
+            }
             let (trace, subject) = (&surveys[step.trace].meta.name, subjects[step.subject].name);
             let last = format!("{trace} / {subject} / {}", step.probe.name());
             progress(Progress { done, total, last: &last });
@@ -137,9 +145,8 @@ pub fn measure(
         .map_err(|source| CampaignError::System { action: "run a cell in a process of its own", source })?;
     }
 
-    let traces =
-        surveys.iter().zip(cells).map(|(survey, cells)| TraceResult { trace: survey.facts(), cells }).collect();
-    Ok(Run { environment, traces, costs: None })
+    (complete..traces.len()).for_each(|trace| finished(&run, trace));
+    Ok(run)
 }
 
 /// Reads a trace file from beginning to end.

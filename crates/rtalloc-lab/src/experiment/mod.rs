@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod cells;
 pub mod comparison;
+pub mod contention;
 pub mod costs;
 mod fit;
 pub mod heap_size;

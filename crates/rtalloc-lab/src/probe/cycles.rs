@@ -40,11 +40,12 @@ pub struct Clock {
     pub step_ticks: u64,
 }
 
-/// The time-stamp counter after all earlier instructions have executed and before any later one begins.
+/// The time-stamp counter after all earlier instructions have executed and before any later one begins. Not for the
+/// command, which is not optimised (`Cargo.toml`).
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
-pub fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     let (low, high): (u64, u64);
     // SAFETY: reads a counter; the fences order, and touch no memory.
     unsafe {
@@ -57,7 +58,7 @@ pub fn ticks() -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 #[must_use]
-pub fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
@@ -92,7 +93,7 @@ impl Clock {
 
 /// Ticks of an empty measurement: the smallest of `measurements`.
 #[must_use]
-pub fn empty_ticks(measurements: usize) -> u64 {
+pub(crate) fn empty_ticks(measurements: usize) -> u64 {
     (0..measurements)
         .map(|_| {
             let before = ticks();

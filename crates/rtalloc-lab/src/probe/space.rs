@@ -104,13 +104,8 @@ impl Observer for Watch {
     fn granted(&mut self, heap: &Heap<'_>, index: u64, block: &Block, old_size: Option<usize>) {
         self.live_bytes = self.live_bytes + block.size as u64 - old_size.unwrap_or(0) as u64;
         self.peak_live_bytes = self.peak_live_bytes.max(self.live_bytes);
-        let granted_bytes = match heap.entries.granted {
-            // SAFETY: the block is live and was requested with this size and alignment.
-            Some(granted) => unsafe {
-                granted(heap.context, block.address as *mut u8, block.size, block.align as usize)
-            },
-            None => block.size,
-        };
+        // SAFETY: the block was just granted with this size and alignment.
+        let granted_bytes = unsafe { heap.granted_bytes(block.address, block.size, block.align as usize) };
         let end = heap.end_of(block.address, granted_bytes);
         if end > self.highest_end {
             self.raise(index, end);

@@ -90,7 +90,8 @@ fn quick() -> Settings {
 
 fn cells(trace: &Path, subjects: &[&'static Subject], settings: &Settings) -> Vec<Cell> {
     let mut steps = 0;
-    let run = measure(&[trace.into()], subjects, settings, &mut |progress| steps = progress.done).expect("a run");
+    let run = measure(&[trace.into()], subjects, settings, &mut |progress| steps = progress.done, &mut |_, _| {});
+    let run = run.expect("a run");
     let probes = [settings.probes.cycles, settings.probes.instructions, settings.probes.space];
     assert_eq!(steps as usize, subjects.len() * probes.iter().filter(|wanted| **wanted).count());
     run.traces.into_iter().next().expect("one trace").cells

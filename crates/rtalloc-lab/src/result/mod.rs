@@ -4,6 +4,7 @@ pub mod advice;
 pub mod bounds;
 pub mod catalogue;
 pub mod comparison;
+pub mod contention;
 pub mod costs;
 pub mod cycles;
 pub mod document;

@@ -1,8 +1,9 @@
 //! The schema of the wait-free paper's test cases and of the additional measurements.
 
 pub use crate::papers::claims::Claim;
-use rtalloc_lab::result::schema::{Distribution, Environment, Origin};
-use rtalloc_subjects::shared::{NOT_INSTALLED, Refused};
+pub use rtalloc_lab::result::contention::{Case, Figures, Interval, Load, Local, Memory, Throughput};
+use rtalloc_lab::result::schema::{Environment, Origin};
+use rtalloc_subjects::shared::NOT_INSTALLED;
 use serde::{Deserialize, Serialize};
 
 /// All results.
@@ -78,46 +79,6 @@ pub struct Facts {
     pub own_pages: bool,
 }
 
-/// A test case of section 3.5.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Case {
-    /// Allocate 948 B until a request is refused.
-    I,
-    /// Allocate 948 B and free it.
-    II,
-    /// Allocate 10 B, 12, 15, ... until a request is refused.
-    III,
-    /// The same, each freed at once; only the allocation is timed.
-    IV,
-}
-
-impl Case {
-    /// All cases.
-    pub const ALL: [Case; 4] = [Case::I, Case::II, Case::III, Case::IV];
-
-    /// Its number in the paper.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Case::I => "I",
-            Case::II => "II",
-            Case::III => "III",
-            Case::IV => "IV",
-        }
-    }
-
-    /// Its description.
-    #[must_use]
-    pub fn what(self) -> &'static str {
-        match self {
-            Case::I => "allocate 948 B until refused",
-            Case::II => "allocate 948 B and free it, timed together",
-            Case::III => "allocate 10 B, then 1.25 times as much each time, until refused",
-            Case::IV => "the same, each freed immediately; only the allocation is timed",
-        }
-    }
-}
-
 /// One allocator in one case with one number of threads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
@@ -135,40 +96,6 @@ pub struct Cell {
 #[must_use]
 pub fn is_missing<T>(outcome: &Result<T, String>) -> bool {
     outcome.as_ref().err().is_some_and(|why| why.starts_with(NOT_INSTALLED))
-}
-
-/// The figures of a cell.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Figures {
-    /// Ticks of every successful operation, without the timer overhead; the histogram is exact.
-    pub ticks: Distribution,
-    /// The mean of each repetition.
-    pub mean: Interval,
-    /// Requested bytes / bytes of the heap when the last thread was refused.
-    pub utilisation: Option<Interval>,
-    /// Number of refused requests, by reason.
-    pub refused: Refused,
-    /// Spurious refusals, with memory available; `None` if this cannot be determined.
-    pub spurious: Option<u64>,
-    /// Whether the case was stopped at the time limit.
-    pub unfinished: bool,
-}
-
-impl Figures {
-    /// Coefficient of variation.
-    #[must_use]
-    pub fn cv(&self) -> f64 {
-        self.ticks.std / self.ticks.mean.max(f64::MIN_POSITIVE)
-    }
-}
-
-/// A mean of independent values, and half of its 95 % confidence interval (normal distribution).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// The mean.
-    pub mean: f64,
-    /// Half of the interval; 0 for fewer than two values.
-    pub half: f64,
 }
 
 /// Steps of an allocator's operations.
@@ -236,30 +163,6 @@ impl What {
     }
 }
 
-/// Two heaps used by a single thread, alternating.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Local {
-    /// The first allocator.
-    pub subject: String,
-    /// The second allocator, the baseline.
-    pub against: String,
-    /// The results by load.
-    pub loads: Vec<LocalLoad>,
-}
-
-/// A load of [`Local`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LocalLoad {
-    /// The load.
-    pub what: String,
-    /// Mean ticks per operation for each allocator; medians over the rounds.
-    pub ticks: [f64; 2],
-    /// First, second and third quartile of the ratio over the rounds.
-    pub ratio: [f64; 3],
-    /// Number of rounds.
-    pub rounds: u64,
-}
-
 /// Throughput of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scaling {
@@ -269,41 +172,6 @@ pub struct Scaling {
     pub outcome: Result<Vec<Throughput>, String>,
 }
 
-/// A load of several threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Load {
-    /// Every thread performs the same mix on its own blocks.
-    Mix,
-    /// Half of the threads allocate, the others free.
-    Remote,
-}
-
-impl Load {
-    /// A description.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Load::Mix => "own blocks",
-            Load::Remote => "all frees remote",
-        }
-    }
-}
-
-/// Operations per second.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Throughput {
-    /// The load.
-    pub load: Load,
-    /// Threads.
-    pub threads: u32,
-    /// Operations of all threads per second, allocations and frees; the median over the rounds.
-    pub operations_per_second: f64,
-    /// Ratio to the throughput of one thread with the same load, by round: quartiles.
-    pub speed_up: Option<[f64; 3]>,
-    /// Number of refused requests.
-    pub refused: u64,
-}
-
 /// Memory over remote frees.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
@@ -311,31 +179,4 @@ pub struct Drift {
     pub subject: String,
     /// Figures, or an error message.
     pub outcome: Result<Memory, String>,
-}
-
-/// A memory curve.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Memory {
-    /// The quantity: the end of the highest block, or resident pages.
-    pub of: String,
-    /// Remote frees so far, and bytes: the maximum since the previous point.
-    pub points: Vec<(u64, u64)>,
-    /// Number of refused requests.
-    pub refused: u64,
-}
-
-impl Memory {
-    /// Growth up to this factor counts as none: live memory varies by a sixteenth, and the maximum over many curves
-    /// varies randomly.
-    pub const STEADY: f64 = 1.25;
-
-    /// Maximum memory over the last half of the frees, divided by that over the first tenth.
-    #[must_use]
-    pub fn growth(&self) -> f64 {
-        let most = |points: &[(u64, u64)]| points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(1);
-        let (tenth, half) = (self.points.len().div_ceil(10), self.points.len() / 2);
-        #[allow(clippy::cast_precision_loss)] // a quotient
-        let growth = most(&self.points[half..]) as f64 / most(&self.points[..tenth]) as f64;
-        growth
-    }
 }

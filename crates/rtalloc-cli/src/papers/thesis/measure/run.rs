@@ -13,7 +13,6 @@ use rtalloc_lab::replay::{Block, NoObserver, Observer, Replay};
 use rtalloc_lab::result::schema::Outcome;
 use rtalloc_lab::trace::Event;
 use rtalloc_subjects::{Entries, Heap, Region, Subject, View};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -166,10 +165,12 @@ struct Own {
 
 /// Adds up the allocator's overhead in the block area below the address `high`.
 fn bookkeeping(heap: &Heap<'_>, view: &View, high: usize) -> Own {
-    let mut fronts = 0;
-    let mut blocks: Vec<Range<usize>> = Vec::new();
-    let mut in_use: BTreeSet<usize> = BTreeSet::new();
     let page_bytes = view.contract.page_bytes;
+    let regional = view.contract.mechanism == Mechanism::Regional;
+    let (mut fronts, mut sum) = (0, 0);
+    // The blocks of a regional allocator and the pages in use, in address order, as the walk is.
+    let mut blocks: Vec<Range<usize>> = Vec::new();
+    let mut in_use: Vec<usize> = Vec::new();
     // SAFETY: the context belongs to a live heap.
     unsafe {
         (view.walk)(heap.context, &mut |block| {
@@ -177,16 +178,22 @@ fn bookkeeping(heap: &Heap<'_>, view: &View, high: usize) -> Own {
             if start >= high {
                 return;
             }
-            blocks.push(start..(start + block.size_bytes).min(high));
+            let end = (start + block.size_bytes).min(high);
+            sum += end - start;
             if !block.free {
                 fronts += block.front_bytes;
-                in_use.extend(block.address.checked_div(page_bytes));
+            }
+            if regional {
+                blocks.push(start..end);
+                let page = block.address / page_bytes;
+                if !block.free && in_use.last() != Some(&page) {
+                    in_use.push(page);
+                }
             }
         });
     }
-    if view.contract.mechanism != Mechanism::Regional {
-        let between = high - heap.start - blocks.iter().map(Range::len).sum::<usize>();
-        return Own { bytes: fronts + between, room_bytes: None };
+    if !regional {
+        return Own { bytes: fronts + (high - heap.start - sum), room_bytes: None };
     }
     // A page's blocks are of one class, or laid out consecutively: the rest at its end, too short for a block, is lost
     // like the inside of a block.
@@ -221,13 +228,6 @@ struct Watch {
     peak_live_bytes: u64,
 }
 
-impl Watch {
-    fn granted(heap: &Heap<'_>, address: *mut u8, size: usize, align: usize) -> usize {
-        // SAFETY: the block is live and was requested with this size and alignment.
-        heap.entries.granted.map_or(size, |granted| unsafe { granted(heap.context, address, size, align) })
-    }
-}
-
 impl Observer for Watch {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
@@ -241,7 +241,8 @@ impl Observer for Watch {
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        self.freed_bytes = Self::granted(heap, block, size, align) as u64;
+        // SAFETY: the block is live with this size and alignment.
+        self.freed_bytes = unsafe { heap.granted_bytes(block as usize, size, align) } as u64;
         let before = executed();
         // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
@@ -252,7 +253,8 @@ impl Observer for Watch {
         self.malloc.add(self.instructions);
         self.live_bytes += block.size as u64;
         self.peak_live_bytes = self.peak_live_bytes.max(self.live_bytes);
-        let bytes = Self::granted(heap, block.address as *mut u8, block.size, block.align as usize);
+        // SAFETY: the block was just granted with this size and alignment.
+        let bytes = unsafe { heap.granted_bytes(block.address, block.size, block.align as usize) };
         self.granted_bytes += bytes as u64;
         self.high = self.high.max(block.address + bytes);
     }

@@ -188,11 +188,6 @@ impl Watch {
         }
     }
 
-    fn granted(heap: &Heap<'_>, address: *mut u8, size: usize, align: usize) -> usize {
-        // SAFETY: the block is live and was requested with this size and alignment.
-        heap.entries.granted.map_or(size, |granted| unsafe { granted(heap.context, address, size, align) })
-    }
-
     fn space(&self) -> Space {
         let over = |used: u64, live: u64| if live == 0 { 0.0 } else { used as f64 / live as f64 - 1.0 };
         let (compared, sum) = self.compared;
@@ -225,7 +220,8 @@ impl Observer for Watch {
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        self.granted_bytes = Self::granted(heap, block, size, align) as u64;
+        // SAFETY: the block is live with this size and alignment.
+        self.granted_bytes = unsafe { heap.granted_bytes(block as usize, size, align) } as u64;
         let before = executed();
         // SAFETY: the context belongs to these entry points, and the block is live with this size and alignment.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
@@ -235,7 +231,8 @@ impl Observer for Watch {
     #[inline(always)]
     fn granted(&mut self, heap: &Heap<'_>, _index: u64, block: &Block, _old_size: Option<usize>) {
         self.malloc.add(self.instructions);
-        let granted = Self::granted(heap, block.address as *mut u8, block.size, block.align as usize);
+        // SAFETY: the block was just granted with this size and alignment.
+        let granted = unsafe { heap.granted_bytes(block.address, block.size, block.align as usize) };
         self.now = Bytes { live: self.now.live + block.size as u64, granted: self.now.granted + granted as u64 };
         self.most.granted = self.most.granted.max(self.now.granted);
         let end = heap.end_of(block.address, granted);

@@ -1,9 +1,9 @@
 //! Steps of operations, with and without contention, compared with the published bounds.
 
-use super::cases::{Plan, SIZE, Stepper, perform, unpacked};
-use super::threads::Crew;
-use crate::papers::wait_free::result::{Case, StepRow, Stepped, What};
+use crate::papers::wait_free::result::{StepRow, Stepped, What};
 use rtalloc::contract::{Operation, Steps};
+use rtalloc_lab::experiment::contention::cases::{Plan, SIZE, steps_of_pairs};
+use rtalloc_lab::experiment::contention::crew::Crew;
 use rtalloc_subjects::Region;
 use rtalloc_subjects::shared::{SharedHeap, SharedSubject, User};
 use rtalloc_subjects::steps::taken;
@@ -52,7 +52,7 @@ pub(super) fn measure(subject: &SharedSubject, counted: &'static SharedSubject, 
 }
 
 fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec<StepRow>, String> {
-    let bytes = super::region_bytes(subject, plan.heap_bytes);
+    let bytes = plan.region_bytes;
     let mut region = Region::new(bytes, false).map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     let align = subject.entries.natural_align_bytes;
@@ -108,13 +108,9 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
         heap.max_steps(allocates(SIZE)).zip(heap.max_steps(frees(SIZE)))
     };
     drop(region);
-    let found = perform::<Stepper>(subject, crew, Case::II, 2, plan)?;
-    if found.unfinished {
-        return Err("cut short".into());
-    }
     let mut pair = Most::default();
-    for (sample, operations) in found.samples.distribution().histogram {
-        pair.note(unpacked(sample), operations);
+    for (steps, pairs) in steps_of_pairs(subject, crew, plan)? {
+        pair.note(steps, pairs);
     }
     rows.push(pair.row(What::Pair, bounds.map(|(allocate, free)| allocate + free)));
     Ok(rows)

@@ -11,13 +11,10 @@
 //! - A heap has the paper's 2^26 bytes. Tree buddies, which need a complete tree, get additional memory for their
 //!   counters ([`region_bytes`]). An allocator whose memory comes from the system gets requests of 2^26 bytes in total.
 
-mod cases;
-mod concurrent;
 mod counted;
 pub(super) mod rejections;
 #[cfg(test)]
 mod tests;
-mod threads;
 
 use crate::papers::Scale;
 use crate::papers::wait_free::claims;
@@ -27,6 +24,8 @@ use anyhow::Context as _;
 use clap::ValueEnum as _;
 use rtalloc_lab::campaign::store::Kept;
 use rtalloc_lab::campaign::{self, Task, Tasks};
+use rtalloc_lab::experiment::contention::crew::Crew;
+use rtalloc_lab::experiment::contention::{cases, concurrent};
 use rtalloc_lab::probe::cycles::Clock;
 use rtalloc_lab::probe::environment::ticks_per_second;
 use rtalloc_lab::replay::isolate::Board;
@@ -36,7 +35,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use threads::Crew;
 
 /// The heap of the paper, in bytes.
 pub const HEAP_BYTES: usize = 64 << 20;
@@ -119,6 +117,13 @@ pub fn region_bytes(subject: &SharedSubject, heap_bytes: usize) -> usize {
     let tree = subject.name == TREE || subject.option_of == Some(TREE);
     // One counter of 4 bytes per node; the smallest node of the variants has 32 bytes.
     if tree { heap_bytes + heap_bytes / 8 + CONTROL_BYTES } else { heap_bytes }
+}
+
+/// Bytes by which a request of an allocator is larger, for the header that the paper's has: our tree buddy keeps its
+/// counters and tags beside the heap.
+fn header_bytes(subject: &SharedSubject) -> usize {
+    const PUBLISHED: usize = 12;
+    if subject.name == TREE { PUBLISHED } else { 0 }
 }
 
 /// A measurement in a process of its own.
@@ -338,15 +343,18 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn perform(self, work: Work) -> Value {
         let Self { settings, crew, clock, clock_hz } = self;
-        let plan = |limit: Duration| concurrent::Plan {
+        let plan = |subject: &SharedSubject, limit: Duration| concurrent::Plan {
             heap_bytes: settings.heap_bytes,
+            region_bytes: region_bytes(subject, settings.heap_bytes),
             allocations: settings.allocations,
             rounds: settings.rounds,
             frees: settings.frees,
             end: Instant::now() + limit,
         };
-        let cases = |clock: Clock, repetitions: u64| cases::Plan {
+        let cases = |subject: &SharedSubject, clock: Clock, repetitions: u64| cases::Plan {
             heap_bytes: settings.heap_bytes,
+            region_bytes: region_bytes(subject, settings.heap_bytes),
+            header_bytes: header_bytes(subject),
             pairs: settings.pairs,
             repetitions,
             limit_ticks: (settings.limit.as_secs_f64() * clock_hz as f64) as u64,
@@ -356,26 +364,26 @@ impl Stage<'_> {
             Work::Cell(subject, case, threads) => {
                 let (few, many) = settings.repetitions;
                 let repetitions = if matches!(case, Case::I | Case::II) { few } else { many };
-                let timed = |()| cases::timed(subject, crew, case, threads, &cases(clock, repetitions));
+                let timed = |()| cases::timed(subject, crew, case, threads, &cases(subject, clock, repetitions));
                 campaign::found(&ready(crew, subject).and_then(timed))
             }
             Work::Steps(subject, counting) => {
                 let nothing = Clock { overhead_ticks: 0, ..clock };
-                campaign::found(&counted::measure(subject, counting, crew, &cases(nothing, 1)))
+                campaign::found(&counted::measure(subject, counting, crew, &cases(counting, nothing, 1)))
             }
-            Work::Local => campaign::found(&concurrent::local(ARENAS, crew, clock, &plan(settings.limit))),
-            Work::Scaling(subject) => campaign::found(&match ready(crew, subject) {
-                Ok(()) => {
-                    let threads: Vec<usize> =
-                        if subject.name == alone().name { vec![1] } else { settings.threads.clone() };
-                    concurrent::scaling(subject, crew, clock_hz, &threads, &plan(settings.limit))
-                }
-                Err(what) => Scaling { subject: subject.name.into(), outcome: Err(what) },
-            }),
-            Work::Drift(subject) => campaign::found(&match ready(crew, subject) {
-                Ok(()) => concurrent::drift(subject, crew, &plan(settings.drift_limit)),
-                Err(what) => Drift { subject: subject.name.into(), outcome: Err(what) },
-            }),
+            Work::Local => campaign::found(&concurrent::local(ARENAS, crew, clock, &plan(alone(), settings.limit))),
+            Work::Scaling(subject) => {
+                let threads: Vec<usize> = if subject.name == alone().name { vec![1] } else { settings.threads.clone() };
+                let plan = plan(subject, settings.limit);
+                let throughput = |()| concurrent::throughput(subject, crew, clock_hz, &threads, &plan);
+                let outcome = ready(crew, subject).and_then(throughput);
+                campaign::found(&Scaling { subject: subject.name.into(), outcome })
+            }
+            Work::Drift(subject) => {
+                let memory = |()| concurrent::memory(subject, crew, &plan(subject, settings.drift_limit));
+                let outcome = ready(crew, subject).and_then(memory);
+                campaign::found(&Drift { subject: subject.name.into(), outcome })
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Test cases I to IV.
+//! The test cases of the wait-free paper (2010, section 3.5.2).
 //!
 //! Each repetition has its own heap and its own threads, which start together. Only the call is timed: counters,
 //! budgets and the check for the time limit follow the second reading of the clock.
@@ -7,32 +7,24 @@
 //! stopped, the memory was available. In case II every thread has one block at a time, so every refusal is spurious. In
 //! case IV this cannot be determined.
 
-use super::TREE;
-use super::threads::Crew;
-use crate::papers::wait_free::result::{Case, Figures, Interval};
+use super::crew::Crew;
+use crate::probe::Counts;
+use crate::probe::cycles::{Clock, ticks};
+use crate::result::contention::{Case, Figures, Interval};
 use rtalloc::contract::Steps;
-use rtalloc_lab::probe::Counts;
-use rtalloc_lab::probe::cycles::{Clock, ticks};
 use rtalloc_subjects::Region;
 use rtalloc_subjects::shared::{Refused, SharedHeap, SharedSubject, User};
 use rtalloc_subjects::steps;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Block size of cases I and II, in bytes: 15 of the paper's nodes of 64 B, minus the header.
-pub(super) const SIZE: usize = 948;
-/// Bytes by which a request of an allocator is larger, for the header that the paper's has: our tree buddy keeps its
-/// counters and tags beside the heap.
-fn header_bytes(subject: &SharedSubject) -> usize {
-    const PUBLISHED: usize = 12;
-    if subject.name == TREE { PUBLISHED } else { 0 }
-}
-
+pub const SIZE: usize = 948;
 /// The first size of cases III and IV, and the growth factor.
 const FIRST_SIZE: f64 = 10.0;
 const GROWTH: f64 = 1.25;
 
 /// The sizes of cases III and IV: the last one exceeds the heap, so every thread is eventually refused.
-pub(super) fn sizes(heap_bytes: usize) -> Vec<usize> {
+fn sizes(heap_bytes: usize) -> Vec<usize> {
     let next = |size: &f64| Some(size * GROWTH);
     let sizes = std::iter::successors(Some(FIRST_SIZE), next).map(|size| size as usize);
     let mut sizes: Vec<usize> = sizes.take_while(|size| *size <= heap_bytes).collect();
@@ -42,23 +34,31 @@ pub(super) fn sizes(heap_bytes: usize) -> Vec<usize> {
 
 /// The amount of measurement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub struct Plan {
+    /// Bytes of the heap.
     pub heap_bytes: usize,
+    /// Bytes of the region that has such a heap.
+    pub region_bytes: usize,
+    /// Bytes by which every request is larger, for a header that the paper's allocator has in the heap.
+    pub header_bytes: usize,
+    /// Allocate-free pairs per thread in case II.
     pub pairs: u64,
+    /// Repetitions of the case.
     pub repetitions: u64,
     /// Time limit for all repetitions, in ticks.
     pub limit_ticks: u64,
+    /// The clock; its overhead is subtracted from every sample.
     pub clock: Clock,
 }
 
 /// The cost of an operation.
-pub(super) trait Meter {
+trait Meter {
     fn begin() -> u64;
     fn end(begun: u64) -> u64;
 }
 
 /// Ticks of the clock.
-pub(super) struct Timer;
+struct Timer;
 
 impl Meter for Timer {
     #[inline(always)]
@@ -73,7 +73,7 @@ impl Meter for Timer {
 }
 
 /// Accesses to shared words, packed into one word.
-pub(super) struct Stepper;
+struct Stepper;
 
 const FIELD: u32 = 21;
 
@@ -92,7 +92,7 @@ impl Meter for Stepper {
 const MOST: u64 = (1 << FIELD) - 1;
 
 /// Unpacks the counts of [`Stepper`]: atomic RMWs, loads, stores.
-pub(super) fn unpacked(sample: u64) -> [u64; 3] {
+fn unpacked(sample: u64) -> [u64; 3] {
     [sample >> (2 * FIELD), sample >> FIELD & MOST, sample & MOST]
 }
 
@@ -239,26 +239,26 @@ fn capacity(case: Case, plan: &Plan, sizes: &[usize]) -> usize {
 }
 
 /// The results of all repetitions.
-pub(super) struct Found {
-    pub samples: Counts,
-    pub means: Vec<f64>,
-    pub utilisations: Vec<f64>,
-    pub refused: Refused,
-    pub spurious: u64,
-    pub unfinished: bool,
+struct Found {
+    samples: Counts,
+    means: Vec<f64>,
+    utilisations: Vec<f64>,
+    refused: Refused,
+    spurious: u64,
+    unfinished: bool,
 }
 
 /// Runs a case with the given number of threads, one repetition after the other, in this process.
-pub(super) fn perform<M: Meter>(
+fn perform<M: Meter>(
     subject: &'static SharedSubject,
     crew: &Crew,
     case: Case,
     threads: usize,
     plan: &Plan,
 ) -> Result<Found, String> {
-    let region_bytes = super::region_bytes(subject, plan.heap_bytes);
+    let region_bytes = plan.region_bytes;
     let mut region = Region::new(region_bytes, !subject.own_pages).map_err(|error| error.to_string())?;
-    let more = header_bytes(subject);
+    let more = plan.header_bytes;
     let sizes: Vec<usize> = sizes(plan.heap_bytes).into_iter().map(|size| size + more).collect();
     let end_ticks = ticks() + plan.limit_ticks;
     let mut found = Found {
@@ -354,7 +354,7 @@ fn conclude(
             }
         }
     }
-    let requested: usize = blocks.iter().map(|(_, size)| size - header_bytes(subject)).sum();
+    let requested: usize = blocks.iter().map(|(_, size)| size - plan.header_bytes).sum();
     if matches!(case, Case::I | Case::III) && !subject.own_pages && !logs.iter().any(|log| log.unfinished) {
         found.utilisations.push(requested as f64 / plan.heap_bytes as f64);
     }
@@ -369,8 +369,12 @@ fn conclude(
     Ok(())
 }
 
-/// Times a case.
-pub(super) fn timed(
+/// Times a case: every successful operation, by each thread.
+///
+/// # Errors
+///
+/// No memory for the heap, an allocator that does not support that many threads, or one that failed, as text.
+pub fn timed(
     subject: &'static SharedSubject,
     crew: &Crew,
     case: Case,
@@ -388,8 +392,27 @@ pub(super) fn timed(
     })
 }
 
+/// Steps of the pairs of case II by two threads at a time: atomic RMWs, loads and stores of a pair, and how many pairs
+/// had them. The subject counts its steps.
+///
+/// # Errors
+///
+/// As [`timed`]; or the time limit was reached.
+pub fn steps_of_pairs(
+    subject: &'static SharedSubject,
+    crew: &Crew,
+    plan: &Plan,
+) -> Result<Vec<([u64; 3], u64)>, String> {
+    let found = perform::<Stepper>(subject, crew, Case::II, 2, plan)?;
+    if found.unfinished {
+        return Err("cut short".into());
+    }
+    let histogram = found.samples.distribution().histogram;
+    Ok(histogram.into_iter().map(|(sample, pairs)| (unpacked(sample), pairs)).collect())
+}
+
 /// The mean, and half of its 95 % confidence interval.
-pub(super) fn interval(values: &[f64]) -> Interval {
+fn interval(values: &[f64]) -> Interval {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count.max(1.0);
     if values.len() < 2 {
@@ -406,7 +429,15 @@ mod tests {
 
     fn plan() -> Plan {
         let clock = Clock { overhead_ticks: 0, step_ticks: 1 };
-        Plan { heap_bytes: 1 << 20, pairs: 500, repetitions: 2, limit_ticks: 1 << 40, clock }
+        Plan {
+            heap_bytes: 1 << 20,
+            region_bytes: 1 << 20,
+            header_bytes: 0,
+            pairs: 500,
+            repetitions: 2,
+            limit_ticks: 1 << 40,
+            clock,
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Continuously running threads: throughput with local frees and with remote frees, and memory over time.
 
 use super::cases::SIZE;
-use super::threads::Crew;
-use crate::papers::wait_free::result::{Drift, Load, Local, LocalLoad, Memory, Scaling, Throughput};
-use rtalloc_lab::probe::cycles::{Clock, empty_ticks, ticks};
-use rtalloc_lab::trace::Op;
-use rtalloc_lab::workload::Model;
+use super::crew::Crew;
+use crate::probe::cycles::{Clock, empty_ticks, ticks};
+use crate::result::contention::{Load, Local, LocalLoad, Memory, Throughput};
+use crate::trace::Op;
+use crate::workload::Model;
 use rtalloc_subjects::Region;
 use rtalloc_subjects::shared::{SharedHeap, SharedSubject, User, alone, one};
 use std::ptr::null_mut;
@@ -24,13 +24,18 @@ const POINTS: u64 = 200;
 
 /// The amount of measurement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub struct Plan {
+    /// Bytes of the heap.
     pub heap_bytes: usize,
+    /// Bytes of the region that has such a heap.
+    pub region_bytes: usize,
     /// Allocations per round.
     pub allocations: u64,
+    /// Maximum number of rounds.
     pub rounds: usize,
     /// Remote frees per drift measurement.
     pub frees: u64,
+    /// When to stop.
     pub end: Instant,
 }
 
@@ -131,24 +136,18 @@ fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The first, second and third quartile.
-pub(super) fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values.get(((values.len().max(1) - 1) as f64 * share).round() as usize).copied();
     [0.25, 0.5, 0.75].map(|share| at(share).unwrap_or(0.0))
 }
 
 /// Throughput with each number of threads, alternating.
-pub(super) fn scaling(
-    subject: &'static SharedSubject,
-    crew: &Crew,
-    clock_hz: u64,
-    threads: &[usize],
-    plan: &Plan,
-) -> Scaling {
-    Scaling { subject: subject.name.into(), outcome: throughput(subject, crew, clock_hz, threads, plan) }
-}
-
-fn throughput(
+///
+/// # Errors
+///
+/// No memory for the heap, or an allocator that does not support that many threads, as text.
+pub fn throughput(
     subject: &'static SharedSubject,
     crew: &Crew,
     clock_hz: u64,
@@ -156,7 +155,7 @@ fn throughput(
     plan: &Plan,
 ) -> Result<Vec<Throughput>, String> {
     let mix = Mix::new(plan.allocations);
-    let bytes = super::region_bytes(subject, plan.heap_bytes);
+    let bytes = plan.region_bytes;
     let mut region = Region::new(bytes, !subject.own_pages).map_err(|error| error.to_string())?;
     let mut loads: Vec<(Load, usize)> = threads.iter().map(|threads| (Load::Mix, *threads)).collect();
     loads.extend(threads.iter().filter(|threads| **threads > 1).map(|threads| (Load::Remote, threads / 2 * 2)));
@@ -235,13 +234,13 @@ fn remote(crew: &Crew, users: Vec<User<'_>>, mix: &Mix, blocks: u64) -> Round {
     (2 * blocks * pairs, logs.iter().map(|log| log.0).sum(), logs.into_iter().map(|log| log.1).collect())
 }
 
-/// Memory over remote frees.
-pub(super) fn drift(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Drift {
-    Drift { subject: subject.name.into(), outcome: memory(subject, crew, plan) }
-}
-
-fn memory(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Memory, String> {
-    let bytes = super::region_bytes(subject, plan.heap_bytes);
+/// Memory over remote frees, by two threads.
+///
+/// # Errors
+///
+/// As [`throughput`]; or an allocator that failed.
+pub fn memory(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Memory, String> {
+    let bytes = plan.region_bytes;
     let mix = Mix::new(plan.allocations.min(20_000));
     let mut region = Region::new(bytes, false).map_err(|error| error.to_string())?;
     let mut heap = SharedHeap::new(subject, &mut region, bytes, 2).map_err(|refusal| refusal.to_string())?;
@@ -312,8 +311,12 @@ fn resident_bytes() -> usize {
     pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)
 }
 
-/// A single thread with our heap and with a sequential one, alternating.
-pub(super) fn local(name: &str, crew: &Crew, clock: Clock, plan: &Plan) -> Result<Local, String> {
+/// A single thread with the heap of this name and with a sequential one, alternating.
+///
+/// # Errors
+///
+/// An unknown name, or as [`throughput`].
+pub fn local(name: &str, crew: &Crew, clock: Clock, plan: &Plan) -> Result<Local, String> {
     let subjects = [one(name).map_err(|unknown| unknown.to_string())?, alone()];
     let mix = Mix::new(plan.allocations);
     let regions = [(); 2].map(|()| Region::new(plan.heap_bytes, true).map_err(|error| error.to_string()));
@@ -401,7 +404,7 @@ mod tests {
 
     fn plan() -> Plan {
         let end = Instant::now() + Duration::from_secs(60);
-        Plan { heap_bytes: 8 << 20, allocations: 2000, rounds: 2, frees: 20_000, end }
+        Plan { heap_bytes: 8 << 20, region_bytes: 8 << 20, allocations: 2000, rounds: 2, frees: 20_000, end }
     }
 
     #[test]
@@ -420,8 +423,8 @@ mod tests {
     #[test]
     fn every_load_is_measured_with_every_number_of_threads() {
         let crew = Crew::without_priority();
-        let scaling = scaling(one("tlsf-mutex").expect("ours"), &crew, 1_000_000_000, &[1, 2], &plan());
-        let rows = scaling.outcome.expect("measured");
+        let rows = throughput(one("tlsf-mutex").expect("ours"), &crew, 1_000_000_000, &[1, 2], &plan());
+        let rows = rows.expect("measured");
         let what: Vec<(Load, u32)> = rows.iter().map(|row| (row.load, row.threads)).collect();
         assert_eq!(what, [(Load::Mix, 1), (Load::Mix, 2), (Load::Remote, 2)]);
         assert!(rows.iter().all(|row| row.operations_per_second > 1000.0 && row.refused == 0));

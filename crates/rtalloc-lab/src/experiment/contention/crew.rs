@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 /// The placement of threads.
 #[derive(Clone, Debug)]
-pub(super) struct Crew {
+pub struct Crew {
     processors: Vec<usize>,
     /// The priority, or why it could not be set.
     pub priority: Result<i32, String>,
