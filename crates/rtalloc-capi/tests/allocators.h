@@ -6,6 +6,7 @@
     X(tlsf)                                                                                                            \
     X(tlsf_no_stats)                                                                                                   \
     X(tlsf_exact)                                                                                                      \
+    X(tlsf_small)                                                                                                      \
     X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(quick_fit)                                                                                                       \
@@ -33,6 +34,7 @@
     X(tlsf)                                                                                                            \
     X(tlsf_no_stats)                                                                                                   \
     X(tlsf_exact)                                                                                                      \
+    X(tlsf_small)                                                                                                      \
     X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(first_fit)                                                                                                       \

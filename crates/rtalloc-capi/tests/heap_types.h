@@ -5,8 +5,12 @@
 #include "allocators.h"
 #include <rtalloc.h>
 
+/* Heaps whose tags do not reach as far use a part of the region. */
 #define HEAP(X)                                                                                                        \
-    static void *X##_init(void *region, size_t bytes) { return rt_##X##_init(region, bytes); }                         \
+    static void *X##_init(void *region, size_t bytes) {                                                                \
+        size_t most = rt_##X##_contract()->max_span_bytes;                                                             \
+        return rt_##X##_init(region, bytes < most ? bytes : most);                                                     \
+    }                                                                                                                  \
     static void *X##_get(void *heap, size_t size) { return rt_##X##_malloc(heap, size); }                              \
     static void *X##_get_zeros(void *heap, size_t count, size_t size) { return rt_##X##_calloc(heap, count, size); }   \
     static void *X##_resize(void *heap, void *block, size_t size) { return rt_##X##_realloc(heap, block, size); }      \

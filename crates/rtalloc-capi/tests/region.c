@@ -109,6 +109,11 @@ static bool holds(const live *block, size_t number, size_t bytes) {
     return true;
 }
 
+// Bytes of a heap: as many as are within reach of its tags.
+static size_t heap_bytes(const rt_contract *contract) {
+    return HEAP_BYTES < contract->max_span_bytes ? HEAP_BYTES : contract->max_span_bytes;
+}
+
 static bool is_in_region(const void *block) {
     uintptr_t address = (uintptr_t) block, start = (uintptr_t) region;
     return start <= address && address < start + HEAP_BYTES;
@@ -145,7 +150,7 @@ static tour toured(const allocator *a, const void *heap) {
 }
 
 static void *made(const allocator *a) {
-    void *heap = a->init(region, HEAP_BYTES);
+    void *heap = a->init(region, heap_bytes(a->contract()));
     EXPECT(heap != NULL);
     EXPECT(a->check(heap, NULL) == RT_OK);
     return heap;
@@ -332,9 +337,9 @@ static void misuse_is_reported(const allocator *a) {
 static void missing_pointers_are_refused(const allocator *a) {
     void *heap = made(a), *block = NULL;
     rt_stats stats;
-    EXPECT(a->init(NULL, HEAP_BYTES) == NULL);
-    EXPECT(a->init_with(NULL, HEAP_BYTES, NULL, &block) == RT_ERROR_NULL && block == NULL);
-    EXPECT(a->init_with(region, HEAP_BYTES, NULL, NULL) == RT_ERROR_NULL);
+    EXPECT(a->init(NULL, 4096) == NULL);
+    EXPECT(a->init_with(NULL, 4096, NULL, &block) == RT_ERROR_NULL && block == NULL);
+    EXPECT(a->init_with(region, 4096, NULL, NULL) == RT_ERROR_NULL);
     EXPECT(a->malloc(NULL, 16) == NULL && a->calloc(NULL, 16, 1) == NULL && a->aligned_alloc(NULL, 16, 16) == NULL);
     EXPECT(a->realloc(NULL, NULL, 16) == NULL && a->realloc(NULL, &stats, 16) == NULL);
     EXPECT(a->allocate(NULL, 16, 16, &block) == RT_ERROR_NULL && a->allocate(heap, 16, 16, NULL) == RT_ERROR_NULL);
@@ -353,12 +358,16 @@ static void regions_are_judged(const allocator *a, bool takes_regions) {
     EXPECT(a->init_with(region, 0, NULL, &heap) == RT_ERROR_REGION_TOO_SMALL);
     EXPECT(a->init_with(region, SIZE_MAX, NULL, &heap) == RT_ERROR_OVERFLOW);
     EXPECT(a->init_with(region, (size_t) 0 - (uintptr_t) region, NULL, &heap) == RT_ERROR_OVERFLOW);
-    rt_heap_config config = { HEAP_BYTES };
+    size_t bytes_of_heap = heap_bytes(a->contract());
+    rt_heap_config config = { bytes_of_heap };
     if (!is_for_debugging(a)) {
-        EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == (takes_regions ? RT_OK : RT_ERROR_CONFIGURATION));
+        EXPECT(a->init_with(region, bytes_of_heap, &config, &heap) == (takes_regions ? RT_OK : RT_ERROR_CONFIGURATION));
     }
     config.max_region_bytes = 0;
-    EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == RT_OK && heap != NULL);
+    EXPECT(a->init_with(region, bytes_of_heap, &config, &heap) == RT_OK && heap != NULL);
+    if (bytes_of_heap < HEAP_BYTES) {
+        EXPECT(a->init_with(region, bytes_of_heap + 1, NULL, &heap) == RT_ERROR_OUT_OF_REACH && heap == NULL);
+    }
     // The smallest regions, with any alignment.
     size_t least = 0;
     for (size_t bytes = 1; bytes < 70000 && least == 0; bytes += 1 + bytes / 64) {
@@ -402,22 +411,23 @@ static void corruption_is_found(const allocator *a) {
 
 #define ADD_AND_REMOVE_REGIONS(X) \
     static void X##_add_and_remove_regions(void) { \
+        const size_t bytes = heap_bytes(rt_##X##_contract()) & ~(size_t) 63; \
         rt_##X *heap = NULL; \
-        rt_heap_config config = { HEAP_BYTES / 2 }; \
+        rt_heap_config config = { bytes / 2 }; \
         rt_region added = 0; \
-        void *second = memory + HEAP_BYTES / 2, *block = NULL; \
+        void *second = memory + bytes / 2, *block = NULL; \
         subject = #X; \
-        EXPECT(rt_##X##_init_with(memory, HEAP_BYTES / 8, &config, &heap) == RT_OK); \
-        EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) == NULL); \
-        EXPECT(rt_##X##_add_region(NULL, second, HEAP_BYTES / 2, &added) == RT_ERROR_NULL); \
-        EXPECT(rt_##X##_add_region(heap, NULL, HEAP_BYTES / 2, &added) == RT_ERROR_NULL); \
+        EXPECT(rt_##X##_init_with(memory, bytes / 8, &config, &heap) == RT_OK); \
+        EXPECT(rt_##X##_malloc(heap, bytes / 5) == NULL); \
+        EXPECT(rt_##X##_add_region(NULL, second, bytes / 2, &added) == RT_ERROR_NULL); \
+        EXPECT(rt_##X##_add_region(heap, NULL, bytes / 2, &added) == RT_ERROR_NULL); \
         EXPECT(rt_##X##_add_region(heap, second, SIZE_MAX, &added) == RT_ERROR_OVERFLOW); \
         EXPECT(rt_##X##_add_region(heap, second, 8, &added) == RT_ERROR_REGION_TOO_SMALL); \
-        EXPECT(rt_##X##_add_region(heap, memory, HEAP_BYTES / 8, &added) == RT_ERROR_OVERLAP); \
-        EXPECT(rt_##X##_add_region(heap, memory + HEAP_BYTES / 16, HEAP_BYTES / 32, &added) == RT_ERROR_OVERLAP); \
-        EXPECT(rt_##X##_add_region(heap, memory + HEAP_BYTES / 16, HEAP_BYTES / 8, &added) == RT_ERROR_OVERLAP); \
-        EXPECT(rt_##X##_add_region(heap, second, HEAP_BYTES / 2, &added) == RT_OK); \
-        block = rt_##X##_malloc(heap, HEAP_BYTES / 5); \
+        EXPECT(rt_##X##_add_region(heap, memory, bytes / 8, &added) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, memory + bytes / 16, bytes / 32, &added) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, memory + bytes / 16, bytes / 8, &added) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, second, bytes / 2, &added) == RT_OK); \
+        block = rt_##X##_malloc(heap, bytes / 5); \
         EXPECT((uintptr_t) block > (uintptr_t) second); \
         EXPECT(rt_##X##_remove_region(heap, added) == RT_ERROR_IN_USE); \
         EXPECT(rt_##X##_remove_region(heap, added + 1) == RT_ERROR_NOT_REMOVABLE); \
@@ -426,11 +436,11 @@ static void corruption_is_found(const allocator *a) {
         rt_##X##_free(heap, block); \
         EXPECT(rt_##X##_check(heap, NULL) == RT_OK); \
         EXPECT(rt_##X##_remove_region(heap, added) == RT_OK); \
-        EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) == NULL && rt_##X##_check(heap, NULL) == RT_OK); \
-        EXPECT(rt_##X##_add_region(heap, second, HEAP_BYTES / 2, NULL) == RT_OK); \
-        EXPECT(rt_##X##_add_region(heap, second, HEAP_BYTES / 2, NULL) == RT_ERROR_OVERLAP); \
-        EXPECT(rt_##X##_add_region(heap, (char *) second + 64, HEAP_BYTES / 4, NULL) == RT_ERROR_OVERLAP); \
-        EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) != NULL); \
+        EXPECT(rt_##X##_malloc(heap, bytes / 5) == NULL && rt_##X##_check(heap, NULL) == RT_OK); \
+        EXPECT(rt_##X##_add_region(heap, second, bytes / 2, NULL) == RT_OK); \
+        EXPECT(rt_##X##_add_region(heap, second, bytes / 2, NULL) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, (char *) second + 64, bytes / 4, NULL) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_malloc(heap, bytes / 5) != NULL); \
     }
 
 MULTI_REGION_ALLOCATORS(ADD_AND_REMOVE_REGIONS)

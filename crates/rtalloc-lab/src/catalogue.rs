@@ -81,7 +81,7 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
             },
             ..contract.map_or_else(|| blocks_of_peer(about.peer.as_ref()), blocks)
         },
-        control: if subject.own_pages { Vec::new() } else { HEAP_BYTES.map(|bytes| control(subject, bytes)).into() },
+        control: if subject.own_pages { Vec::new() } else { controls(subject) },
         does_not: contract.map_or_else(|| does_not_as_a_peer(subject), does_not),
         wins: about.wins.into(),
         loses: about.loses.into(),
@@ -137,6 +137,13 @@ fn blocks_of_peer(peer: Option<&Peer>) -> Blocks {
         coalescing: peer.and_then(|peer| peer.coalescing).map(|coalescing| coalescing.name().into()),
         ..Blocks::default()
     }
+}
+
+/// The control structures of heaps in regions of common sizes, or the largest that it takes.
+fn controls(subject: &Subject) -> Vec<Control> {
+    let mut sizes: Vec<u64> = HEAP_BYTES.iter().map(|bytes| *bytes.min(&subject.largest_heap_bytes())).collect();
+    sizes.dedup();
+    sizes.into_iter().map(|bytes| control(subject, bytes)).collect()
 }
 
 /// The control structure of a heap in a region of the given size.

@@ -200,6 +200,8 @@ impl<A: RegionAllocator<'static>> Ours<A> {
 
     unsafe fn configured<C: Choice<A::Config>>(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let () = Self::IS_ONE_POINTER;
+        // Of a longer region it uses the part within reach of its tags.
+        let bytes = bytes.min(A::CONTRACT.max_span_bytes);
         // SAFETY: the caller gives the region exclusively to this heap, for as long as it is used.
         let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
         let heap = A::new(memory, C::config()).map_err(|error| error.to_string())?;

@@ -60,3 +60,11 @@ pub struct Subject {
     /// Further facts.
     pub about: About,
 }
+
+impl Subject {
+    /// Bytes of the longest region that it uses; of a longer one it takes this part.
+    #[must_use]
+    pub fn largest_heap_bytes(&self) -> u64 {
+        self.view.map_or(u64::MAX, |view| view.contract.max_span_bytes as u64)
+    }
+}

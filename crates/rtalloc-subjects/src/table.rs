@@ -348,7 +348,8 @@ mod tests {
         let mut compared = 0;
         for subject in REGION_ALLOCATORS.concat() {
             let in_c = AS_IN_C.iter().find(|other| other.name == subject.name).expect("an entry");
-            for bytes in (500..150_000).step_by(983) {
+            let most = subject.largest_heap_bytes() as usize;
+            for bytes in (500..150_000_usize.min(most - C_MORE_BYTES)).step_by(983) {
                 for start in [0, 1, 7, 8, 15, 16, 33, 63] {
                     let needed = block_bytes(&subject, &mut region, start, bytes);
                     let found = block_bytes(in_c, &mut region, start, bytes + C_MORE_BYTES);

@@ -27,7 +27,7 @@ alignas(64) static std::byte memory[256 << 10];
 
 /// Node-based containers, whose requests are small enough for every heap.
 template <class A> void nodes() {
-    rtalloc::heap<A> heap(memory);
+    rtalloc::heap<A> heap(memory, std::min(sizeof memory, A::contract().max_span_bytes));
     {
         std::list<int, rtalloc::allocator<int, A>> list(heap);
         map_in<int, string_in<A>, A> map(heap);

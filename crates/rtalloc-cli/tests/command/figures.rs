@@ -204,7 +204,7 @@ impl Laboratory {
     }
 
     /// F on the blocks of a trace that the subject serves; a dash where they are less than half of it, or none, since
-    /// both traces ask for the alignment of C's malloc.
+    /// both traces ask for the alignment of C's malloc, or are more than its largest heap.
     fn fragmentation(&mut self, subject: &Subject, trace: usize) -> String {
         if subject.reach.alignment_bytes < rtalloc_subjects::NATURAL_ALIGN_BYTES {
             return "-".into();
@@ -228,6 +228,9 @@ impl Laboratory {
         let mut events = Vec::new();
         while reader.next_chunk(&mut events).expect("a chunk") {}
         let totals = reader.totals().expect("read to its end");
+        if totals.peak_live_bytes > subject.largest_heap_bytes() {
+            return "-".into();
+        }
         let task = Task {
             trace: path,
             events: totals.events,

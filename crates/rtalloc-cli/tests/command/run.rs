@@ -40,6 +40,8 @@ fn tables_and_files_hold_every_chosen_allocator() {
         assert_ne!(name, "best-fit");
         match &cell.outcome {
             Outcome::Completed => {}
+            // Its heap is smaller than the live memory.
+            Outcome::Failures { .. } if name == "tlsf-small" => {}
             // Blocks as C's malloc aligns them are beyond what it serves, every one of them and nothing else.
             Outcome::Failures { failed, beyond_reach, .. } => {
                 assert!(cell.subject.largest_alignment_bytes.is_some_and(|bytes| bytes < 16), "{name}");
@@ -47,7 +49,7 @@ fn tables_and_files_hold_every_chosen_allocator() {
             }
             other => panic!("{name}: {other:?}"),
         }
-        assert_eq!(cell.heap_bytes, Some(4 << 20));
+        assert_eq!(cell.heap_bytes, Some(if name == "tlsf-small" { 65_535 } else { 4 << 20 }));
         assert!(table.contains(name) && csv.contains(name), "{name}");
     }
     assert!(run.environment.tsc_hz > 0 && run.environment.rustc.starts_with("rustc "));

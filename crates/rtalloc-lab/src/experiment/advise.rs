@@ -129,6 +129,10 @@ fn of_candidate(
     let size = of_subject(analysis, subject, &Program { trace, is_attacked: is_bounded, ..*program }, board);
     let Question { wishes, margin_per_cent, .. } = question;
     let mut candidate = Candidate { size, is_shared: SHARED.contains(&subject.name), ..Candidate::default() };
+    let reach = subject.largest_heap_bytes();
+    if wishes.heap_bytes.is_some_and(|bytes| bytes > reach) {
+        candidate.size.trouble.get_or_insert_with(|| format!("its heaps have at most {reach} B"));
+    }
     let share = candidate.size.measured_bytes.and_then(|bytes| rules::with_margin(bytes, *margin_per_cent));
     if candidate.is_shared {
         let slots = wishes.threads.unwrap_or(1) as usize;

@@ -181,7 +181,7 @@ fn steps(traces: &[PathBuf], subjects: &[&'static Subject], settings: &Settings,
 fn empty_cell(subject: &Subject, heap_bytes: u64) -> Cell {
     Cell {
         subject: catalogue::facts(subject),
-        heap_bytes: (!subject.own_pages).then_some(heap_bytes),
+        heap_bytes: (!subject.own_pages).then_some(heap_bytes.min(subject.largest_heap_bytes())),
         outcome: Outcome::Completed,
         time: None,
         instructions: None,

@@ -10,6 +10,7 @@ use crate::replay::isolate::{Board, Child, Death, Job, Progress, decode, run_all
 use crate::replay::processor::Budget;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::result::heap_size::{Forced, LiveRow, MayBeLive, Size, Sizes};
+use crate::rules::MORE_IN_C;
 use crate::trace::{Event, Op, Reader, survey};
 use rtalloc::limits::{Limit, largest_bytes};
 use rtalloc_subjects::pools::for_limits;
@@ -155,7 +156,8 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
     let is_covered =
         subject.about.region_for.is_some() && subject.view.is_some_and(|view| view.contract.header_bytes == 0);
     if is_natural || is_covered {
-        size.guaranteed_bytes = guaranteed(subject, limits).map(|bytes| bytes as u64);
+        size.guaranteed_bytes =
+            guaranteed(subject, limits).map(|bytes| bytes as u64).filter(|bytes| is_within_reach(subject, *bytes));
     }
     match if is_attacked { forced(subject, limits) } else { Ok(None) } {
         Ok(forced) => {
@@ -167,9 +169,18 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
     if let Some(trace) = trace {
         let task = trace.task(subject, automatic_heap_bytes(trace.peak_live_bytes) as usize, board);
         let figures = space::measure(&task, true).figures;
-        size.measured_bytes = figures.and_then(|figures| figures.smallest_heap_bytes);
+        let smallest = figures.and_then(|figures| figures.smallest_heap_bytes);
+        size.measured_bytes = smallest.filter(|bytes| is_within_reach(subject, *bytes));
+        if size.measured_bytes.is_none() && subject.largest_heap_bytes() < u32::MAX.into() {
+            size.trouble = Some(format!("its heaps have at most {} B", subject.largest_heap_bytes()));
+        }
     }
     size
+}
+
+/// Whether a region is within reach of the subject's tags, in C too.
+fn is_within_reach(subject: &Subject, region_bytes: u64) -> bool {
+    region_bytes.saturating_add(MORE_IN_C) <= subject.largest_heap_bytes()
 }
 
 /// The sizes of pools for limits; none unless the allocator's sizes are chosen.
