@@ -143,6 +143,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         name: None,
         resizes: 0,
         aligned: 0,
+        align_bytes: 1,
         margin_per_cent: arguments.margin,
         elsewhere: arguments.target.as_ref(),
         wishes: Wishes {
@@ -159,6 +160,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         note_incomplete(trace);
         let found = sizes::limits_of(trace, arguments.margin)?;
         (question.resizes, question.aligned) = (found.resizes, found.aligned);
+        question.align_bytes = found.align_bytes;
         question.name = Some(Reader::open(trace)?.meta().name.clone());
         recorded = found.limits;
     } else if !arguments.never_refuse {

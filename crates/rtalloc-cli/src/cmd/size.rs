@@ -208,7 +208,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         bar.clear();
         return finish(json, Schema::SIZE_OF_HEAP, &may, &|| present::heap_size::may_be_live(&may, Look::of_stdout()));
     }
-    let mut is_natural = true;
+    let mut align_bytes = 1;
     let limits = match (arguments.live, &arguments.from) {
         (Some(live), _) => {
             anyhow::ensure!(live <= MOST_BYTES, "--live: more than 64G");
@@ -229,8 +229,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                      out\n",
                     recorded.aligned
                 ));
-                is_natural = false;
             }
+            align_bytes = recorded.align_bytes;
             recorded.limits
         }
         (None, None) => arguments.limit.clone(),
@@ -240,7 +240,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         "nothing is ever live; there is nothing to compute"
     );
     let from = arguments.from.as_deref();
-    let found = sizes::measure(&subjects, &limits, is_natural, from, &mut |progress| bar.show(progress))?;
+    let found = sizes::measure(&subjects, &limits, align_bytes, from, &mut |progress| bar.show(progress))?;
     bar.clear();
     if let Some(path) = &arguments.witness {
         let unit = unit_of(subjects[0]).map_err(anyhow::Error::msg)?;

@@ -13,7 +13,7 @@ use rtalloc_lab::result::advice::{Advice, Candidate, Rule, Wishes};
 use rtalloc_lab::result::heap_size::Size;
 use rtalloc_lab::result::targets::Elsewhere;
 use rtalloc_lab::rules::{self, RULES};
-use rtalloc_subjects::one;
+use rtalloc_subjects::{NATURAL_ALIGN_BYTES, one};
 
 /// Everything, for the terminal.
 #[must_use]
@@ -204,6 +204,15 @@ fn before_that(advice: &Advice, taken: &Candidate) -> Vec<String> {
         lines.push(format!(
             "On one condition: the recording has {}, which no guarantee covers. Replace each by allocate, copy and free.",
             number::counted(advice.resizes, "resize")
+        ));
+    }
+    if let Ok(subject) = one(&taken.size.subject)
+        && subject.entries.natural_align_bytes < NATURAL_ALIGN_BYTES
+    {
+        lines.push(format!(
+            "Its blocks are aligned to {} B, less than C's malloc aligns. Request more where it is needed; that has a \
+             bound of its own (`rtalloc bound {}`).",
+            subject.entries.natural_align_bytes, taken.size.subject
         ));
     }
     let forced = taken.size.forced.as_ref().filter(|_| !taken.is_shared);

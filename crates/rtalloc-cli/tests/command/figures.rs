@@ -173,7 +173,11 @@ impl Laboratory {
                     .map_or_else(|| "-".into(), |bound| format!("{} in {}", grouped(*bound), bytes(HEAP_BYTES as u64))),
             }
         };
-        let control = |heap_bytes| {
+        let control = |heap_bytes: u64| {
+            // A region of 64 KiB less a byte is one of 64 KB here.
+            if heap_bytes - 1 > subject.largest_heap_bytes() {
+                return "-".into();
+            }
             let control = rtalloc_lab::catalogue::control(subject, heap_bytes).control_bytes;
             control.map_or_else(|| "-".into(), |bytes| format!("{} B", grouped(bytes)))
         };

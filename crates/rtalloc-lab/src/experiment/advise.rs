@@ -38,8 +38,10 @@ pub struct Question<'a> {
     pub name: Option<String>,
     /// Its resizes.
     pub resizes: u64,
-    /// Its requests at an alignment that not every block has.
+    /// Its requests at an alignment above [`rtalloc_subjects::NATURAL_ALIGN_BYTES`].
     pub aligned: u64,
+    /// The largest alignment requested.
+    pub align_bytes: usize,
     /// Per cent by which the recording's objects were increased, and its region is.
     pub margin_per_cent: u64,
     /// The processor or core whose bounds decide; this program's if `None`.
@@ -56,7 +58,7 @@ pub struct Question<'a> {
 pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> anyhow::Result<Advice> {
     let analysis = Analysis::of_this_program()?;
     let trace = question.trace.map(Recording::of).transpose()?;
-    let program = Program { limits: question.limits, is_natural: question.aligned == 0, trace, is_attacked: true };
+    let program = Program { limits: question.limits, align_bytes: question.align_bytes, trace, is_attacked: true };
     // Those that the library has in every language.
     let has_code = |subject: &&Subject| !subject.about.c_type.is_empty();
     let mut subjects: Vec<&'static Subject> = region_allocators().iter().filter(has_code).collect();
@@ -114,7 +116,7 @@ fn of_candidate(
 ) -> Candidate {
     let bound = |bytes: u64| {
         let mut operations = vec![Operation::Allocate, Operation::Deallocate];
-        if question.aligned > 0 {
+        if !subject.entries.is_natural(question.align_bytes) {
             operations.push(Operation::AllocateAligned);
         }
         let bounds = operations.into_iter().map(|operation| match question.elsewhere {

@@ -58,9 +58,10 @@
 //! |---|---|---|---|---|---|
 //! | `tlsf` | 89, 183, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 21.7 % |
 //! | `tlsf-exact` | 84, 172, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 7.2 %, 25.7 % |
+//! | `tlsf-small` | 93, 188, 88 | 2 B | 8 B | 254 B, - | -, - |
 //! | `tlsf-full-validation` | 109, 206, 108 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 21.7 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-27 at b430cf9 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

@@ -24,9 +24,9 @@ use std::time::Duration;
 /// Limit of the processor time of an allocator.
 pub const LIMIT: Duration = Duration::from_secs(600);
 
-/// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. `is_natural` says
-/// that no request has a larger alignment than every block; otherwise the limits count alignments as sizes. The calling
-/// process should be single-threaded: it forks.
+/// The sizes for every allocator, sorted by what is guaranteed, then by what an adversary forces. `align_bytes` is
+/// the largest alignment requested; limits count alignments above [`NATURAL_ALIGN_BYTES`] as sizes. The calling process
+/// should be single-threaded: it forks.
 ///
 /// # Errors
 ///
@@ -34,14 +34,14 @@ pub const LIMIT: Duration = Duration::from_secs(600);
 pub fn measure(
     subjects: &[&'static Subject],
     limits: &[Limit],
-    is_natural: bool,
+    align_bytes: usize,
     trace: Option<&Path>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> anyhow::Result<Sizes> {
     let analysis = Analysis::of_this_program()?;
     let subjects = &subjects.iter().map(|subject| for_limits(subject, limits)).collect::<Vec<_>>();
     let trace = trace.map(Recording::of).transpose()?;
-    let program = Program { limits, is_natural, trace, is_attacked: true };
+    let program = Program { limits, align_bytes, trace, is_attacked: true };
     let mut rows: Vec<Size> = Vec::new();
     each_in_a_process(
         subjects,
@@ -92,8 +92,8 @@ pub fn each_in_a_process<T: Serialize + DeserializeOwned>(
 pub struct Program<'a> {
     /// What is live at most.
     pub limits: &'a [Limit],
-    /// Whether no request has a larger alignment than every block; otherwise the limits count alignments as sizes.
-    pub is_natural: bool,
+    /// The largest alignment requested; limits count alignments above [`NATURAL_ALIGN_BYTES`] as sizes.
+    pub align_bytes: usize,
     /// A recording of it.
     pub trace: Option<Recording<'a>>,
     /// Whether adversaries are played.
@@ -133,7 +133,7 @@ impl<'a> Recording<'a> {
 /// The sizes for one allocator.
 #[must_use]
 pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Program<'_>, board: &Board) -> Size {
-    let Program { limits, is_natural, trace, is_attacked } = *program;
+    let Program { limits, align_bytes, trace, is_attacked } = *program;
     let summary = catalogue::summary(analysis, subject);
     let bound = |operation: Operation| {
         let found = summary.operations.iter().find(|other| other.name == operation.name());
@@ -155,7 +155,7 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
     // A larger alignment counts as a larger request only where there is no header to add.
     let is_covered =
         subject.about.region_for.is_some() && subject.view.is_some_and(|view| view.contract.header_bytes == 0);
-    if is_natural || is_covered {
+    if subject.entries.is_natural(align_bytes) || is_covered {
         size.guaranteed_bytes =
             guaranteed(subject, limits).map(|bytes| bytes as u64).filter(|bytes| is_within_reach(subject, *bytes));
     }
@@ -251,18 +251,20 @@ pub fn may_be_live(subject: &Subject, heap_bytes: usize, smallest: usize, larges
 }
 
 /// Passes the size of every object that becomes live or is freed, a request at a larger alignment than every block has
-/// as one of that size. A resize is an allocation followed by a free. Returns the resizes, and the requests with a
-/// larger alignment.
-fn each_change(trace: &Path, mut change: impl FnMut(Change)) -> anyhow::Result<(u64, u64)> {
+/// as one of that size. A resize is an allocation followed by a free. Returns the resizes, the requests with a larger
+/// alignment, and the largest alignment.
+fn each_change(trace: &Path, mut change: impl FnMut(Change)) -> anyhow::Result<(u64, u64, usize)> {
     let mut reader = Reader::open(trace)?;
     let mut sizes: HashMap<u32, u64> = HashMap::new();
     let (mut chunk, mut resizes, mut aligned): (Vec<Event>, u64, u64) = (Vec::new(), 0, 0);
+    let mut align_bytes = 1;
     while reader.next_chunk(&mut chunk)? {
         for event in chunk.drain(..) {
             resizes += u64::from(matches!(event.op, Op::Reallocate { .. }));
             let freed = match event.op {
                 Op::Allocate { slot, size, align } | Op::Reallocate { slot, size, align } => {
                     aligned += u64::from(align as usize > NATURAL_ALIGN_BYTES);
+                    align_bytes = align_bytes.max(align as usize);
                     let size = if align as usize > NATURAL_ALIGN_BYTES { size.max(u64::from(align)) } else { size };
                     change(Change::Live(size));
                     sizes.insert(slot, size)
@@ -274,7 +276,7 @@ fn each_change(trace: &Path, mut change: impl FnMut(Change)) -> anyhow::Result<(
             }
         }
     }
-    Ok((resizes, aligned))
+    Ok((resizes, aligned, align_bytes))
 }
 
 /// An object becomes live, or is freed.
@@ -293,7 +295,7 @@ enum Change {
 /// If it cannot be read.
 pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Recorded> {
     let mut classes: BTreeMap<u32, Class> = BTreeMap::new();
-    let (resizes, aligned) = each_change(trace, |change| match change {
+    let (resizes, aligned, align_bytes) = each_change(trace, |change| match change {
         Change::Live(size) => classes.entry(class_of(size)).or_default().take(size),
         Change::Freed(size) => {
             if let Some(class) = classes.get_mut(&class_of(size)) {
@@ -305,7 +307,7 @@ pub fn limits_of(trace: &Path, margin_per_cent: u64) -> anyhow::Result<Recorded>
         let objects = (class.most * (100 + margin_per_cent)).div_ceil(100);
         Limit::between(objects as usize, class.smallest as usize, class.largest as usize)
     };
-    Ok(Recorded { limits: classes.values().map(limit).collect(), resizes, aligned })
+    Ok(Recorded { limits: classes.values().map(limit).collect(), resizes, aligned, align_bytes })
 }
 
 /// How a recording exceeds limits on numbers of objects, if it does: it has more objects live above the largest size of
@@ -354,8 +356,10 @@ pub struct Recorded {
     pub limits: Vec<Limit>,
     /// Its resizes.
     pub resizes: u64,
-    /// Its requests at a larger alignment than every block has.
+    /// Its requests at an alignment above [`NATURAL_ALIGN_BYTES`].
     pub aligned: u64,
+    /// The largest alignment requested.
+    pub align_bytes: usize,
 }
 
 /// The number of the range of sizes: from above a power of two to the next.
