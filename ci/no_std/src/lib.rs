@@ -31,7 +31,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     unsafe { a_panic_edge_was_linked() }
 }
 
-/// Natural alignment of C's `malloc` on this target, in bytes: the allocators' granule.
+/// Natural alignment of C's `malloc` on this target, in bytes.
 const NATURAL_ALIGN_BYTES: usize = 2 * size_of::<usize>();
 
 /// The functions of an allocator.
@@ -41,6 +41,12 @@ macro_rules! face {
             use super::*;
 
             type Heap = $heap;
+
+            /// Alignment of every block.
+            const ALIGN_BYTES: usize = {
+                let own = <Heap as RegionAllocator<'static>>::CONTRACT.alignment_bytes;
+                if own < NATURAL_ALIGN_BYTES { own } else { NATURAL_ALIGN_BYTES }
+            };
 
             /// # Safety
             /// `region` points to `len` bytes that live forever.
@@ -61,7 +67,7 @@ macro_rules! face {
             pub unsafe extern "C" fn allocate(heap: *mut c_void, size: usize) -> *mut u8 {
                 // SAFETY: a heap is one pointer.
                 let mut heap = unsafe { core::mem::transmute::<*mut c_void, Heap>(heap) };
-                heap.allocate_bytes(size, NATURAL_ALIGN_BYTES).map_or(null_mut(), NonNull::as_ptr)
+                heap.allocate_bytes(size, ALIGN_BYTES).map_or(null_mut(), NonNull::as_ptr)
             }
 
             /// # Safety
