@@ -110,8 +110,8 @@ text = f"""# Bounds in cycles
 
 Cycles of an operation on cores with RV32 (METHODOLOGY.md, "Cycles", has what is counted, and the conditions): the most
 of any call in a simulation of the core's RTL / the static bound. The code is that of
-{compiler}, with 32-bit tags and without statistics; calls that report misuse are not
-covered. `-`: SERV is slow to simulate, so only two allocators are. Operations that need facts about loops, aligned
+{compiler}, with 32-bit tags (`tlsf-small`: 16) and without statistics; calls that
+report misuse are not covered. `-`: SERV is slow to simulate, so only two allocators are. Operations that need facts about loops, aligned
 requests and `reallocate` are left out. `rtalloc bound --core` prints a column, the conditions and, with `--mhz`,
 microseconds. A bound is that of the program that `ci/cycles.sh` links: alignment changes cycles, so bound your own
 firmware with `--binary FILE --symbol NAME`.

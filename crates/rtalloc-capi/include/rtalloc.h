@@ -857,7 +857,8 @@ RT_DECLARE_REGION_HEAP(rt_tlsf_no_stats, rt_heap_config); RT_DECLARE_REGIONS(rt_
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_exact, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_exact);
 
-// TLSF for heaps of at most 65,535 bytes: eight classes per power of two, two bytes of header.
+// TLSF for heaps of at most 65,535 bytes (one byte less than 64 KiB; more is refused): eight classes per power of two,
+// two bytes of header.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_small, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_small);
 

@@ -60,7 +60,7 @@ pub const RULES: [Stated; 6] = [
     },
     Stated {
         rule: Rule::Fits,
-        text: "what it needs, and the statistics that C heaps keep, is within --heap",
+        text: "what it needs, and the statistics that C heaps keep, is within --heap and the largest heap it takes",
         because: "the smallest region that serves the recording, or the guaranteed one; in C, up to 64 bytes more",
     },
 ];
@@ -78,6 +78,14 @@ pub fn needed_bytes(candidate: &Candidate, wishes: &Wishes, margin_per_cent: u64
         (false, Some(_)) => candidate.size.measured_bytes,
         (false, None) => with_margin(candidate.size.measured_bytes?, margin_per_cent),
     }
+}
+
+/// Bytes of the region to give it: what it needs, or all of a given region that it takes.
+#[must_use]
+pub fn region_bytes(candidate: &Candidate, wishes: &Wishes, margin_per_cent: u64) -> Option<u64> {
+    let needed = needed_bytes(candidate, wishes, margin_per_cent)?;
+    let region = wishes.heap_bytes.map_or(needed, |heap| heap.max(needed));
+    Some(region.min(candidate.largest_bytes.unwrap_or(u64::MAX)))
 }
 
 /// Measured bytes and the margin, in whole cache lines.
@@ -104,7 +112,10 @@ pub fn broken(candidate: &Candidate, wishes: &Wishes, margin_per_cent: u64) -> V
         Rule::Deadline => wishes.deadline.is_none_or(|most| candidate.time_bound.is_none_or(|bound| bound <= most)),
         Rule::Shared => wishes.threads.is_some() == candidate.is_shared,
         Rule::Guaranteed => !wishes.never_refuse || candidate.size.guaranteed_bytes.is_some(),
-        Rule::Fits => wishes.heap_bytes.is_none_or(|heap| needed.is_none_or(|needed| needed + MORE_IN_C <= heap)),
+        Rule::Fits => [wishes.heap_bytes, candidate.largest_bytes]
+            .into_iter()
+            .flatten()
+            .all(|room| needed.is_none_or(|needed| needed.saturating_add(MORE_IN_C) <= room)),
     };
     RULES.iter().map(|stated| stated.rule).filter(|rule| !meets(*rule)).collect()
 }

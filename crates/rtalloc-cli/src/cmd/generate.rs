@@ -177,6 +177,7 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!allocator.is_empty(), "name an allocator for the worst case: rtalloc generate worst:tlsf");
     let subject = rtalloc_subjects::one(allocator)?;
     anyhow::ensure!(!subject.own_pages, "{allocator} takes its own pages: its heap cannot be prepared");
+    let heap = &(*heap).min(subject.largest_heap_bytes());
     let heap_bytes = usize::try_from(*heap).context("--heap")?;
     // Checked before a recipe is chosen: every recipe would fail in the same way.
     let mut region = Region::new(heap_bytes, false).context("no memory for a heap of that size")?;

@@ -43,7 +43,7 @@ pub fn text(advice: &Advice, look: Look) -> String {
         text.push('\n');
     };
     say(&format!(
-        "bound: the larger one of allocate and free, in {}s of {}. region: the bytes to reserve. guaranteed: no request \
+        "bound: the largest of allocate, free, and the aligned allocate if the recording needs it, in {}s of {}. region: the bytes to reserve. guaranteed: no request \
          within the limits is refused. forced: some program within the limits is refused in a region 16 bytes smaller. \
          recording: the smallest region that serves it. refused: requests of the recording, in the region. fails: the \
          rules that it does not meet:",
@@ -143,7 +143,9 @@ fn recommend(advice: &Advice, taken: &Candidate, say: &mut dyn FnMut(&str)) {
             format!(" (docs/guarantees/{theorem}.md), but not for this recording, which resizes blocks")
         }
         (Some(theorem), Some(_)) => {
-            format!(" (docs/guarantees/{theorem}.md), without resizes and with natural alignment")
+            let align =
+                one(&taken.size.subject).map_or(NATURAL_ALIGN_BYTES, |subject| subject.entries.natural_align_bytes);
+            format!(" (docs/guarantees/{theorem}.md), without resizes, for alignments up to {align} B")
         }
         _ => String::new(),
     };
@@ -210,8 +212,8 @@ fn before_that(advice: &Advice, taken: &Candidate) -> Vec<String> {
         && subject.entries.natural_align_bytes < NATURAL_ALIGN_BYTES
     {
         lines.push(format!(
-            "Its blocks are aligned to {} B, less than C's malloc aligns. Request more where it is needed; that has a \
-             bound of its own (`rtalloc bound {}`).",
+            "Its blocks are aligned to {} B. A request for more is another operation, with a bound of its own (`rtalloc \
+             bound {}`).",
             subject.entries.natural_align_bytes, taken.size.subject
         ));
     }
@@ -222,9 +224,12 @@ fn before_that(advice: &Advice, taken: &Candidate) -> Vec<String> {
             number::grouped(forced.region_bytes)
         ));
     }
-    if let (Some(heap), Some(needed), false) =
-        (advice.wishes.heap_bytes, taken.size.measured_bytes, advice.wishes.never_refuse || taken.is_shared)
-        && heap < needed + needed * advice.margin_per_cent / 100
+    if let (Some(_), Some(heap), Some(needed), false) = (
+        advice.wishes.heap_bytes,
+        taken.region_bytes,
+        taken.size.measured_bytes,
+        advice.wishes.never_refuse || taken.is_shared,
+    ) && heap < needed + needed * advice.margin_per_cent / 100
     {
         lines.push(format!(
             "The region is {:.1} % larger than what the recording needs, less than the margin of {} %.",

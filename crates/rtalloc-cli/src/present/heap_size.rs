@@ -176,7 +176,7 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     let mut notes = vec![
         "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a \
          program within the limits is refused in a region 16 bytes smaller, at the start of a page, or no heap fits \
-         there. guaranteed: an upper bound; in this region, or any larger one that it takes, no request within the limits is \
+         there. guaranteed: an upper bound; in this region, or any larger one up to its largest heap, no request within the limits is \
          refused, whatever their order (docs/guarantees/). The true need is between the two. Blocks must not be \
          resized: allocate, copy and free instead."
             .to_string(),

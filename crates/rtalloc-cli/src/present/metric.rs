@@ -269,9 +269,8 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
     match &cell.outcome {
         Outcome::Completed => None,
         Outcome::Failures { failed, first, beyond_reach: 0 } => Some(format!(
-            "{} failed{}, the first at {}; the replay continued without those blocks.",
+            "{} failed, the first at {}; the replay continued without those blocks.",
             number::counted(*failed, "allocation"),
-            cell.heap_bytes.map_or_else(String::new, |bytes| format!(" in a heap of {}", number::bytes(bytes))),
             place(*first),
         )),
         Outcome::Failures { failed, first, beyond_reach } => {

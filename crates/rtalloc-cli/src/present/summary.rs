@@ -23,6 +23,8 @@ pub struct Standing {
     pub troubles: Vec<(String, String)>,
     /// Whether its only failures are requests whose size or alignment exceeds its limits.
     pub only_beyond_reach: bool,
+    /// Its largest heap, if it was smaller than the others' where it failed.
+    pub largest_heap_bytes: Option<u64>,
     /// Whether it takes its pages from the system instead of the given region.
     pub own_pages: bool,
 }
@@ -72,6 +74,7 @@ impl Standing {
             growth: None,
             troubles: Vec::new(),
             only_beyond_reach: false,
+            largest_heap_bytes: None,
             own_pages: false,
         }
     }
@@ -157,7 +160,7 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
     let mut worst_of_each = Vec::new();
     let mut needs = Vec::new();
     let mut troubles = Vec::new();
-    let (mut own_pages, mut beyond_reach) = (false, 0);
+    let (mut own_pages, mut beyond_reach, mut largest_heap_bytes) = (false, 0, None);
     for result in &run.traces {
         let trace = &result.trace;
         let name = printable(&trace.name);
@@ -169,6 +172,12 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
             troubles.push((name.clone(), what));
         }
         beyond_reach += usize::from(metric::is_only_beyond_reach(&cell.outcome));
+        if matches!(cell.outcome, Outcome::Failures { .. })
+            && cell.heap_bytes.is_some()
+            && cell.heap_bytes < result.cells.iter().filter_map(|other| other.heap_bytes).max()
+        {
+            largest_heap_bytes = cell.heap_bytes;
+        }
         own_pages |= cell.heap_bytes.is_none() && !matches!(cell.outcome, Outcome::Broken { .. });
         if let Some(worst) = worst_operation(cell, &name) {
             worst_of_each.push((trace.peak_live_blocks, worst));
@@ -196,7 +205,16 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
         .then(|| needs.into_iter().max_by(|left, right| left.ratio.total_cmp(&right.ratio)))
         .flatten();
     let only_beyond_reach = beyond_reach > 0 && beyond_reach == troubles.len();
-    Standing { worst, heap, growth, troubles, only_beyond_reach, own_pages, ..Standing::of(subject.clone()) }
+    Standing {
+        worst,
+        heap,
+        growth,
+        troubles,
+        only_beyond_reach,
+        largest_heap_bytes,
+        own_pages,
+        ..Standing::of(subject.clone())
+    }
 }
 
 fn worst_operation(cell: &Cell, trace: &str) -> Option<Worst> {

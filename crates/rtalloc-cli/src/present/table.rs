@@ -101,7 +101,7 @@ impl Tables {
 #[must_use]
 pub fn facts(result: &TraceResult) -> String {
     let trace = &result.trace;
-    let heap = result.cells.iter().find_map(|cell| cell.heap_bytes);
+    let heap = result.cells.iter().filter_map(|cell| cell.heap_bytes).max();
     let heap = heap.map_or_else(String::new, |heap| format!("; replayed in a heap of {}", number::bytes(heap)));
     format!(
         "{}, {}, {}, {}; live memory M = {} in at most {}, largest request {}{heap}",
@@ -214,7 +214,14 @@ fn trace(result: &TraceResult, standings: &[Standing], look: Look, left_out: &mu
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    let most = cells.iter().filter_map(|cell| cell.heap_bytes).max();
     for cell in &cells {
+        if let Some(bytes) = cell.heap_bytes.filter(|bytes| Some(*bytes) < most) {
+            let what =
+                format!("{}: in a heap of {} B, the largest that it takes.", cell.subject.name, number::grouped(bytes));
+            text.push_str(&wrapped(&what, look.columns, 2));
+            text.push('\n');
+        }
         if let Some(what) = metric::outcome_sentence(cell, &result.trace) {
             text.push_str(&wrapped(&format!("{}: {what}", cell.subject.name), look.columns, 2));
             text.push('\n');

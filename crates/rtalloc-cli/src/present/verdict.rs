@@ -76,6 +76,7 @@ pub fn verdict(run: &Run) -> Verdict {
         logarithmic(&standings, take),
         avoid(&standings, take),
         small_blocks(&standings),
+        small_heaps(&standings),
         not_judged(&standings),
         caveat(run),
     ]
@@ -271,7 +272,8 @@ fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
         {
             reasons.push(why_not_constant(standing, worst, reference));
         }
-        if let Some((trace, what)) = standing.troubles.first().filter(|_| !standing.only_beyond_reach) {
+        let is_limited = standing.only_beyond_reach || standing.largest_heap_bytes.is_some();
+        if let Some((trace, what)) = standing.troubles.first().filter(|_| !is_limited) {
             let more = match standing.troubles.len() {
                 1 => String::new(),
                 count => format!(" (and {} more)", number::counted(count as u64 - 1, "trace")),
@@ -349,6 +351,21 @@ fn small_blocks(standings: &[Standing]) -> Option<String> {
         format!(
             "Only for small blocks, whatever the heap: {}. The traces have larger requests, so these are not judged \
              here.{advice}",
+            names.join(", ")
+        )
+    })
+}
+
+/// Allocators whose largest heap is too small for some trace.
+fn small_heaps(standings: &[Standing]) -> Option<String> {
+    let of = |standing: &Standing| {
+        let bytes = standing.largest_heap_bytes?;
+        Some(format!("{} (up to {} B)", standing.subject.name, number::grouped(bytes)))
+    };
+    let names: Vec<String> = standings.iter().filter_map(of).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Only for small heaps: {}. Some traces need larger ones, so these are not judged here.",
             names.join(", ")
         )
     })

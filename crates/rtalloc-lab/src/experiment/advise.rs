@@ -16,7 +16,7 @@ use crate::rules::{self, Offer};
 use rtalloc::limits::Limit;
 use rtalloc_subjects::pools::for_limits;
 use rtalloc_subjects::shared::{self, SharedHeap};
-use rtalloc_subjects::{Region, Subject, one, region_allocators};
+use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Region, Subject, one, region_allocators};
 use std::path::Path;
 
 /// The allocators that several threads may use at the same time without waiting for each other, in a region of shares.
@@ -116,7 +116,10 @@ fn of_candidate(
 ) -> Candidate {
     let bound = |bytes: u64| {
         let mut operations = vec![Operation::Allocate, Operation::Deallocate];
-        if !subject.entries.is_natural(question.align_bytes) {
+        // A recording's alignments up to C's malloc's are that of its processor, and 8 where words have 32 bits.
+        let is_short = question.elsewhere.is_some_and(|elsewhere| elsewhere.word_bits == 32);
+        let is_mallocs = is_short && question.align_bytes <= NATURAL_ALIGN_BYTES;
+        if !is_mallocs && !subject.entries.is_natural(question.align_bytes) {
             operations.push(Operation::AllocateAligned);
         }
         let bounds = operations.into_iter().map(|operation| match question.elsewhere {
@@ -131,17 +134,13 @@ fn of_candidate(
     let size = of_subject(analysis, subject, &Program { trace, is_attacked: is_bounded, ..*program }, board);
     let Question { wishes, margin_per_cent, .. } = question;
     let mut candidate = Candidate { size, is_shared: SHARED.contains(&subject.name), ..Candidate::default() };
-    let reach = subject.largest_heap_bytes();
-    if wishes.heap_bytes.is_some_and(|bytes| bytes > reach) {
-        candidate.size.trouble.get_or_insert_with(|| format!("its heaps have at most {reach} B"));
-    }
     let share = candidate.size.measured_bytes.and_then(|bytes| rules::with_margin(bytes, *margin_per_cent));
     if candidate.is_shared {
         let slots = wishes.threads.unwrap_or(1) as usize;
         candidate.shared_bytes = share.and_then(|share| region_of_shares(subject, share as usize, slots));
     }
-    let needed = rules::needed_bytes(&candidate, wishes, *margin_per_cent);
-    candidate.region_bytes = needed.map(|needed| wishes.heap_bytes.unwrap_or(needed).max(needed));
+    candidate.largest_bytes = Some(subject.largest_heap_bytes()).filter(|bytes| *bytes < u32::MAX.into());
+    candidate.region_bytes = rules::region_bytes(&candidate, wishes, *margin_per_cent);
     // Loops are bounded in the largest region that may be chosen.
     let largest = [candidate.region_bytes, candidate.size.guaranteed_bytes, share];
     candidate.time_bound = bound(largest.into_iter().flatten().max().unwrap_or(1 << 20));
@@ -200,8 +199,8 @@ fn others_wishes(candidates: &[Candidate], taken: Option<usize>, question: &Ques
     let change = |wishes: Wishes| {
         let offers = rules::offers(&candidates, &wishes, margin_per_cent);
         let taken = rules::choose(&offers, &wishes);
-        let needed = taken.and_then(|taken| rules::needed_bytes(&candidates[taken], &wishes, margin_per_cent));
-        Change { wishes, taken, region_bytes: needed.map(|needed| wishes.heap_bytes.unwrap_or(needed)) }
+        let region_bytes = taken.and_then(|taken| rules::region_bytes(&candidates[taken], &wishes, margin_per_cent));
+        Change { wishes, taken, region_bytes }
     };
     others.into_iter().map(change).filter(|change| change.taken != taken).collect()
 }

@@ -156,8 +156,12 @@ impl Bout<'_> {
         let verified = replay.run::<true, _>(&heap, self.events, &mut Noted { board, observer: &mut NoObserver });
         verified.map_err(|fault| format!("is broken: {fault}"))?;
         let Some(first) = replay.first_refused() else { return Ok(()) };
-        let remedy =
-            if replay.beyond_reach() > 0 { "no heap serves them all" } else { "a larger --heap may serve them" };
+        let is_largest = self.heap_bytes as u64 >= subject.largest_heap_bytes();
+        let remedy = if replay.beyond_reach() > 0 || is_largest {
+            "no heap serves them all"
+        } else {
+            "a larger --heap may serve them"
+        };
         Err(format!("refused {} of {} operations, the first at {first}; {remedy}", replay.refused(), self.events.len()))
     }
 

@@ -67,7 +67,9 @@ pub fn measure(
 #[must_use]
 pub fn of_subject(process: &Process, subject: &Subject, heap_bytes: &[usize]) -> SubjectCosts {
     let mut costs = SubjectCosts { subject: catalogue::facts(subject), operations: Vec::new(), troubles: Vec::new() };
-    if let Err(error) = measured(process, subject, heap_bytes, &mut costs) {
+    // All of them, or the largest that it takes.
+    let within = heap_bytes.partition_point(|bytes| *bytes as u64 <= subject.largest_heap_bytes());
+    if let Err(error) = measured(process, subject, &heap_bytes[..within.max(1)], &mut costs) {
         costs.troubles.push(error.to_string());
     }
     costs

@@ -77,6 +77,9 @@ pub struct Candidate {
     pub is_shared: bool,
     /// The region in which every one of these threads has a share that serves the recording, margin included.
     pub shared_bytes: Option<u64>,
+    /// The largest region that it takes, if its tags do not reach everywhere.
+    #[serde(default)]
+    pub largest_bytes: Option<u64>,
     /// The region to give it; `None` if no figure is known.
     pub region_bytes: Option<u64>,
     /// Static bound of the longest of allocate and free in that region, in instructions, or cycles if the target is a

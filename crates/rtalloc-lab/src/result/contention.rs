@@ -1,4 +1,4 @@
-//! The schema of what threads that share a heap do to it, and to each other's time.
+//! The results of threads that share a heap: time, throughput, memory.
 
 use super::schema::Distribution;
 use rtalloc_subjects::shared::Refused;

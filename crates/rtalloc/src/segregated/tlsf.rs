@@ -30,7 +30,7 @@
 //! | `Tlsf<5>` (32-bit tags) | 636 B | 1,184 B | 1,700 B | 2,212 B |
 //! | `Tlsf<4>` | 424 B | 692 B | 948 B | 1,204 B |
 //! | `Tlsf<3>` | 280 B | 412 B | 540 B | 668 B |
-//! | `Tlsf<3, RoundUp, Offset16>` (up to 65,535 B) | 186 B | 250 B | | |
+//! | `tlsf-small`: `Tlsf<3, RoundUp, Offset16>` (up to 65,535 B) | 186 B | 250 B | | |
 //!
 //! In a 4 KiB heap, `Tlsf<3, RoundUp, Offset16>` leaves 3,896 bytes for blocks, each with two bytes of tag; the largest
 //! single request is 3,838 bytes, where the last class begins.

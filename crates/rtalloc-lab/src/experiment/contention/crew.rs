@@ -1,4 +1,4 @@
-//! Threads as in the paper: each pinned to a processor, at the highest real-time priority if permitted.
+//! Threads as in the wait-free paper (2010): each pinned to a processor, at the highest real-time priority if permitted.
 
 use std::sync::Barrier;
 

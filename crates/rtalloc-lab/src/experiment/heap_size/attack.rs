@@ -412,6 +412,10 @@ fn attack(subject: &'static Subject, m: usize, n: usize, programs: usize) -> Res
     if unit.request_bytes(n) > subject.reach.request_bytes {
         return Err(format!("serves at most {} B", subject.reach.request_bytes));
     }
+    let largest = subject.largest_heap_bytes();
+    if target.ample_bytes() as u64 > largest {
+        return Err(format!("its heaps have at most {largest} B"));
+    }
     let mut row = Attack {
         subject: subject.name.into(),
         unit_bytes: unit.bytes as u64,

@@ -18,7 +18,7 @@ const MOST_OBJECTS: usize = 20_000;
 const GRANULE_BYTES: usize = 16;
 
 /// The smallest region that the worst of the adversaries leaves, and its name: a region smaller by a granule refuses
-/// one of its requests. `None` if limits on live bytes are among several, if objects have handles, or if every adversary is refused in the
+/// one of its requests, and where the allocator's largest heap does, that is all that is known. `None` if limits on live bytes are among several, if objects have handles, or if every adversary is refused in the
 /// largest heap that is tried.
 ///
 /// # Errors
@@ -80,6 +80,11 @@ fn worst(subject: &Subject, limits: &[Limit]) -> Result<Option<(usize, &'static 
             (over == Over::Spent).then_some(())
         };
         if suffices(ample).is_none() {
+            // In the largest heap that there is, a refusal says something.
+            let largest = subject.largest_heap_bytes();
+            if ample as u64 > largest {
+                worst = Some((largest as usize + GRANULE_BYTES, name, play));
+            }
             continue;
         }
         let guess = (4 * world.most_units() * unit.bytes + page_bytes).min(ample).next_multiple_of(GRANULE_BYTES);

@@ -172,7 +172,8 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
         let smallest = figures.and_then(|figures| figures.smallest_heap_bytes);
         size.measured_bytes = smallest.filter(|bytes| is_within_reach(subject, *bytes));
         if size.measured_bytes.is_none() && subject.largest_heap_bytes() < u32::MAX.into() {
-            size.trouble = Some(format!("its heaps have at most {} B", subject.largest_heap_bytes()));
+            let most = || format!("its heaps have at most {} B", subject.largest_heap_bytes());
+            size.trouble.get_or_insert_with(most);
         }
     }
     size
@@ -236,6 +237,9 @@ pub fn may_be_live_in(
 /// `largest` bytes; `None` if no guarantee is known, or not even for one such request.
 #[must_use]
 pub fn may_be_live(subject: &Subject, heap_bytes: usize, smallest: usize, largest: usize) -> Option<usize> {
+    if !is_within_reach(subject, heap_bytes as u64) {
+        return None;
+    }
     let suffices = |live: usize| {
         guaranteed(subject, &[Limit::live(live, smallest, largest)]).is_some_and(|bytes| bytes <= heap_bytes)
     };
