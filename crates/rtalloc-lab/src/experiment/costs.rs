@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// Heaps of 64 KiB to 64 MiB, each four times the previous one.
 pub const HEAP_BYTES: [usize; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 
+/// Heaps of 12 KiB to 64 KiB, for allocators whose tags reach no further.
+const SMALL_HEAP_BYTES: [usize; 5] = [12 << 10, 16 << 10, 24 << 10, 32 << 10, 64 << 10];
+
 /// The operations whose cost classes contracts state.
 const OPERATIONS: [Operation; 3] = [Operation::Allocate, Operation::Deallocate, Operation::Reallocate];
 
@@ -67,9 +70,10 @@ pub fn measure(
 #[must_use]
 pub fn of_subject(process: &Process, subject: &Subject, heap_bytes: &[usize]) -> SubjectCosts {
     let mut costs = SubjectCosts { subject: catalogue::facts(subject), operations: Vec::new(), troubles: Vec::new() };
-    // All of them, or the largest that it takes.
-    let within = heap_bytes.partition_point(|bytes| *bytes as u64 <= subject.largest_heap_bytes());
-    if let Err(error) = measured(process, subject, &heap_bytes[..within.max(1)], &mut costs) {
+    // An allocator that takes none of these heaps is measured in smaller ones.
+    let takes_all = heap_bytes.iter().all(|bytes| *bytes as u64 <= subject.largest_heap_bytes());
+    let heap_bytes = if takes_all { heap_bytes } else { &SMALL_HEAP_BYTES };
+    if let Err(error) = measured(process, subject, heap_bytes, &mut costs) {
         costs.troubles.push(error.to_string());
     }
     costs
