@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 /// Heaps of 64 KiB to 64 MiB, each four times the previous one.
 pub const HEAP_BYTES: [usize; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 
-/// Heaps of 12 KiB to 64 KiB, for allocators whose tags reach no further.
-const SMALL_HEAP_BYTES: [usize; 5] = [12 << 10, 16 << 10, 24 << 10, 32 << 10, 64 << 10];
+/// Heaps of 16 KiB to 64 KiB, for allocators whose tags reach no further.
+const SMALL_HEAP_BYTES: [usize; 5] = [16 << 10, 24 << 10, 32 << 10, 48 << 10, 64 << 10];
 
 /// The operations whose cost classes contracts state.
 const OPERATIONS: [Operation; 3] = [Operation::Allocate, Operation::Deallocate, Operation::Reallocate];
