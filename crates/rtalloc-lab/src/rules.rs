@@ -252,6 +252,18 @@ mod tests {
     }
 
     #[test]
+    fn no_region_is_longer_than_the_largest_heap() {
+        let none = Wishes::default();
+        let small = Candidate { largest_bytes: Some(65_535), ..candidate("tlsf-small", Some(93), 60_000, None) };
+        let of = |wishes: &Wishes, margin| (region_bytes(&small, wishes, margin), broken(&small, wishes, margin));
+        assert_eq!(of(&none, 5), (Some(63_040), vec![]));
+        assert_eq!(of(&none, 20), (Some(65_535), vec![Rule::Fits]), "not with the margin");
+        assert_eq!(of(&Wishes { heap_bytes: Some(1 << 17), ..none }, 20), (Some(65_535), vec![]));
+        let most = Candidate { size: Size { measured_bytes: Some(65_472), ..small.size.clone() }, ..small.clone() };
+        assert_eq!(broken(&most, &none, 0), [Rule::Fits], "not in C");
+    }
+
+    #[test]
     fn a_margin_increases_what_was_measured_alone() {
         let [tlsf, ..] = &some()[..] else { unreachable!() };
         let none = Wishes::default();

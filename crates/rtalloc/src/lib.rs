@@ -29,7 +29,7 @@
 //! use rtalloc::mechanism::stats::WithStats;
 //! use rtalloc::mechanism::word::{Offset16, Offset32};
 //!
-//! /// For a heap of 4 KiB: 186 bytes of control structure, 2 bytes before every block.
+//! /// `tlsf-small`, here for a heap of 4 KiB: 186 bytes of control structure, 2 bytes before every block.
 //! type Small<'r> = Tlsf<'r, 3, RoundUp, Offset16>;
 //! /// Statistics, and every tag tested when a block is freed.
 //! type Watched<'r> = Tlsf<'r, 5, RoundUp, Offset32, WithStats, Full>;

@@ -100,6 +100,27 @@ fn a_recording_is_served() {
     assert!(bytes(&found["size"]["measured_bytes"]) >= bytes(&advice["peak_live_bytes"]));
 }
 
+/// `tlsf-small` takes at most 65,535 bytes of a region, and its blocks are aligned to 8.
+#[test]
+fn no_region_is_beyond_reach_and_no_alignment_is_free() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("by-16.rtrace");
+    let trace = trace.to_str().expect("UTF-8");
+    let model = ["--quiet", "generate", "steady", "--mallocs", "300", "--live", "50", "--max", "64", "-o", trace];
+    Command::cargo_bin("rtalloc").expect("the command").args(model).assert().success();
+    let (_, advice) = advise(&[trace, "--heap", "64K"]);
+    let of = |name: &str| {
+        let all = advice["candidates"].as_array().expect("a list");
+        all.iter().find(|one| one["size"]["subject"] == name).expect("a candidate")
+    };
+    let (tlsf, small) = (of("tlsf"), of("tlsf-small"));
+    assert_eq!((&small["region_bytes"], &small["broken"]), (&65_535.into(), &serde_json::json!([])));
+    let bound = |one: &Value| one["time_bound"].as_u64().expect("a bound");
+    assert!(2 * bound(small) > 3 * bound(tlsf), "its aligned operation: {small} {tlsf}");
+    assert!(tlsf["size"]["guaranteed_bytes"].is_u64(), "{tlsf}");
+    assert!(small["size"]["guaranteed_bytes"].is_null(), "guarantees are for its own alignment: {small}");
+}
+
 #[test]
 fn limits_that_a_recording_exceeds_are_refused() {
     let trace = root().join("traces/lame-decode.rtrace");
