@@ -286,9 +286,9 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
         )
     });
     let note = format!(
-        "{}{observed}\nCalls that report misuse are not covered. Code by {code}, with 32-bit tags (tlsf-small: \
-         16) and without statistics. This table is committed, for the program that {script} links. Your firmware is other code: bound it \
-         with --binary FILE --symbol NAME --core {} --never-returns rtalloc::hook::report.{left_out}",
+        "{}{observed}\nCalls that report misuse are not covered. Code by {code}, with 32-bit tags (tlsf-small: 16) and \
+         without statistics. This table is committed, for the program that {script} links. Your firmware is other \
+         code: bound it with --binary FILE --symbol NAME --core {} --never-returns rtalloc::hook::report.{left_out}",
         core.assumed(),
         core.name
     );
@@ -325,8 +325,8 @@ fn on_target(name: &str, mhz: Option<f64>, subjects: &[&'static Subject]) -> any
     let headings = [&["allocator"][..], &OPERATIONS].concat();
     let note = format!(
         "Most instructions of a call that reports no misuse, by static bounds of {name} code by {code}, with 32-bit tags \
-         (tlsf-small: 16) and without statistics. -: no bound without facts about loops. This table is committed; your firmware is other \
-         code: bound it with --binary FILE --symbol NAME."
+         (tlsf-small: 16) and without statistics. -: no bound without facts about loops. This table is committed; your \
+         firmware is other code: bound it with --binary FILE --symbol NAME."
     );
     let table = present::table::table(&headings, 1, rows.into_iter(), look);
     Ok(format!("{table}{}\n", wrapped(&note, look.columns.min(120), 0)))

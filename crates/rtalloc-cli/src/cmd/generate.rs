@@ -78,7 +78,8 @@ fn recipe(text: &str) -> Result<Recipe, String> {
 pub(super) fn spelled_out(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut spelled: Vec<OsString> = Vec::new();
     for argument in arguments {
-        let generates = spelled.get(1).is_some_and(|verb| verb == "generate");
+        let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
+        let generates = spelled.iter().skip(1).find(|word| !is_option(word)).is_some_and(|verb| verb == "generate");
         match argument.to_str().and_then(|text| text.strip_prefix("worst:")).filter(|_| generates) {
             Some(name) => spelled.extend([OsStr::new("worst").into(), OsStr::new(name).into()]),
             None => spelled.push(argument),

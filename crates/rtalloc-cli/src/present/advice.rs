@@ -43,8 +43,8 @@ pub fn text(advice: &Advice, look: Look) -> String {
         text.push('\n');
     };
     say(&format!(
-        "bound: the largest of allocate, free, and the aligned allocate if the recording needs it, in {}s of {}. region: the bytes to reserve. guaranteed: no request \
-         within the limits is refused. forced: some program within the limits is refused in a region 16 bytes smaller. \
+        "bound: the largest of allocate, free, and the aligned allocate if the recording needs it, in {}s of {}. \
+         region: the bytes to reserve. guaranteed: no request within the limits is refused. forced: some program within the limits is refused in a region 16 bytes smaller. \
          recording: the smallest region that serves it. refused: requests of the recording, in the region. fails: the \
          rules that it does not meet:",
         unit(advice),
@@ -219,10 +219,12 @@ fn before_that(advice: &Advice, taken: &Candidate) -> Vec<String> {
     }
     let forced = taken.size.forced.as_ref().filter(|_| !taken.is_shared);
     if let Some(forced) = forced.filter(|forced| taken.region_bytes < Some(forced.region_bytes)) {
-        lines.push(format!(
-            "Some program within these limits is refused in this region: an adversary needs {} B.",
-            number::grouped(forced.region_bytes)
-        ));
+        lines.push(if taken.largest_bytes.is_some_and(|largest| forced.region_bytes > largest) {
+            "Some program within these limits is refused even in its largest heap.".into()
+        } else {
+            let needed = number::grouped(forced.region_bytes);
+            format!("Some program within these limits is refused in this region: an adversary needs {needed} B.")
+        });
     }
     if let (Some(_), Some(heap), Some(needed), false) = (
         advice.wishes.heap_bytes,

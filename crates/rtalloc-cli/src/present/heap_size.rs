@@ -8,7 +8,7 @@ use rtalloc_lab::number;
 use rtalloc_lab::result::heap_size::{
     ANY, Attack, Attacks, Exact, ExactCell, ExactRow, LimitFacts, MayBeLive, Size, Sizes,
 };
-use rtalloc_subjects::{Guarantee, one};
+use rtalloc_subjects::{Guarantee, Subject, one};
 use std::fmt::Write as _;
 
 /// The exact heaps of all worlds: a table for each allocator.
@@ -176,9 +176,9 @@ pub fn sizes(sizes: &Sizes, look: Look) -> String {
     let mut notes = vec![
         "All sizes are those of a region, control structure included, wherever it starts. forced: a lower bound; a \
          program within the limits is refused in a region 16 bytes smaller, at the start of a page, or no heap fits \
-         there. guaranteed: an upper bound; in this region, or any larger one up to its largest heap, no request within the limits is \
-         refused, whatever their order (docs/guarantees/). The true need is between the two. Blocks must not be \
-         resized: allocate, copy and free instead."
+         there. guaranteed: an upper bound; in this region, or any larger one up to its largest heap, no request \
+         within the limits is refused, whatever their order (docs/guarantees/). The true need is between the two. \
+         Blocks must not be resized: allocate, copy and free instead."
             .to_string(),
         "For 64-bit targets. On 32-bit ones the smallest block has 8 bytes, not 16, and the region can be larger: \
          use the constant expression in Rust."
@@ -267,8 +267,13 @@ pub fn may_be_live(may: &MayBeLive, look: Look) -> String {
         Cell::new("theorem"),
     ]);
     for row in rows {
-        let without = "not for these sizes in this region";
-        let theorem = stated_theorem(&row.subject, row.theorem.as_deref(), row.live_bytes, without);
+        let largest = one(&row.subject).map_or(u64::MAX, Subject::largest_heap_bytes);
+        let without = if largest < *heap_bytes {
+            format!("its heaps have at most {} B", number::grouped(largest))
+        } else {
+            "not for these sizes in this region".into()
+        };
+        let theorem = stated_theorem(&row.subject, row.theorem.as_deref(), row.live_bytes, &without);
         let share = row.live_bytes.map(|live| format!("{:.1}", 100.0 * live as f64 / *heap_bytes as f64));
         table.add_row(vec![
             Cell::new(&row.subject),

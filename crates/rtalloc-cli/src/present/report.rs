@@ -143,6 +143,8 @@ fn happened(standing: &Standing) -> Markup {
     html! {
         @if standing.troubles.is_empty() {
             td.left.what data-v="" { @if standing.own_pages { "served every trace, from its own pages" } @else { "served every trace" } }
+        } @else if let Some(bytes) = standing.largest_heap_bytes {
+            td.left.what data-v="small" { "its heaps have at most " (number::grouped(bytes)) " B" }
         } @else if standing.only_beyond_reach {
             td.left.what data-v="small" {
                 @match standing.subject.largest_request_bytes {

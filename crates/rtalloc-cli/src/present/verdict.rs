@@ -537,6 +537,17 @@ mod tests {
     }
 
     #[test]
+    fn an_allocator_of_small_heaps_is_neither_taken_nor_to_be_avoided() {
+        let mut run = fixture::usual();
+        let cell = &mut run.traces[0].cells[0];
+        (cell.heap_bytes, cell.outcome) = (Some(65_535), Outcome::Failures { failed: 9, first: 7, beyond_reach: 0 });
+        let verdict = verdict(&run);
+        assert_eq!(taken(&verdict), Some("tlsf-exact"));
+        let text = verdict.text(400);
+        assert!(text.contains("Only for small heaps: tlsf (up to 65,535 B).") && !text.contains("tlsf: on"), "{text}");
+    }
+
+    #[test]
     fn ties_go_to_ours_then_to_the_name() {
         let twins = [
             ("alpha", Origin::Peer, "segregated", "O(1)", 50, 100, 1.2),

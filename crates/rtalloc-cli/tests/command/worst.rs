@@ -52,6 +52,10 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
     let harder = stdout(rtalloc_in(at, "generate worst tlsf --operation deallocate -o harder").success());
     assert!(harder.starts_with("harder:") && harder.contains("from the static bound"), "{harder}");
     assert!(!harder.contains("not known"), "{harder}");
+    let within_reach = stdout(rtalloc_in(at, "--quiet generate worst:tlsf-small --heap 4M").success());
+    assert!(within_reach.contains("worst-tlsf-small-allocate.rtrace"), "{within_reach}");
+    let about = stdout(rtalloc_in(at, "inspect worst-tlsf-small-allocate.rtrace").success());
+    assert!(about.contains("in a heap of 64.0 KiB"), "{about}");
     let borrowed = stdout(rtalloc_in(at, "generate worst:talc").success());
     assert!(borrowed.contains("the recipe is TLSF's, not known to be the worst case of talc"), "{borrowed}");
     let about = stdout(rtalloc_in(at, "inspect worst-talc-allocate.rtrace").success());

@@ -139,7 +139,7 @@ fn of_candidate(
         let slots = wishes.threads.unwrap_or(1) as usize;
         candidate.shared_bytes = share.and_then(|share| region_of_shares(subject, share as usize, slots));
     }
-    candidate.largest_bytes = Some(subject.largest_heap_bytes()).filter(|bytes| *bytes < u32::MAX.into());
+    candidate.largest_bytes = Some(subject.largest_heap_bytes()).filter(|bytes| *bytes < u64::MAX);
     candidate.region_bytes = rules::region_bytes(&candidate, wishes, *margin_per_cent);
     // Loops are bounded in the largest region that may be chosen.
     let largest = [candidate.region_bytes, candidate.size.guaranteed_bytes, share];

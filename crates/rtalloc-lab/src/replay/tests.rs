@@ -89,9 +89,14 @@ fn quick() -> Settings {
 }
 
 fn cells(trace: &Path, subjects: &[&'static Subject], settings: &Settings) -> Vec<Cell> {
-    let mut steps = 0;
-    let run = measure(&[trace.into()], subjects, settings, &mut |progress| steps = progress.done, &mut |_, _| {});
+    let (mut steps, mut finished) = (0, Vec::new());
+    let run = measure(&[trace.into()], subjects, settings, &mut |progress| steps = progress.done, &mut |run, trace| {
+        let has_time = |cell: &Cell| cell.time.is_some();
+        finished.push((trace, run.traces[trace].cells.iter().filter(|cell| has_time(cell)).count()));
+    });
     let run = run.expect("a run");
+    let timed = run.traces[0].cells.iter().filter(|cell| cell.time.is_some()).count();
+    assert_eq!(finished, [(0, timed)], "once, with all its times");
     let probes = [settings.probes.cycles, settings.probes.instructions, settings.probes.space];
     assert_eq!(steps as usize, subjects.len() * probes.iter().filter(|wanted| **wanted).count());
     run.traces.into_iter().next().expect("one trace").cells

@@ -99,7 +99,7 @@ fn unpacked(sample: u64) -> [u64; 3] {
 /// State shared by the threads of a repetition.
 struct Common {
     /// Bytes that may still be requested, if the heap itself cannot be limited.
-    purse: Option<AtomicI64>,
+    budget: Option<AtomicI64>,
     /// Case IV: the threads that were refused and have not been served since, and the total number of requests served.
     failing: Vec<AtomicBool>,
     served: AtomicU64,
@@ -107,19 +107,19 @@ struct Common {
 }
 
 impl Common {
-    fn pay(&self, size: usize) -> bool {
-        self.purse.as_ref().is_none_or(|purse| {
-            let paid = purse.fetch_sub(size as i64, Ordering::Relaxed) >= size as i64;
-            if !paid {
-                purse.fetch_add(size as i64, Ordering::Relaxed);
+    fn take(&self, size: usize) -> bool {
+        self.budget.as_ref().is_none_or(|budget| {
+            let taken = budget.fetch_sub(size as i64, Ordering::Relaxed) >= size as i64;
+            if !taken {
+                budget.fetch_add(size as i64, Ordering::Relaxed);
             }
-            paid
+            taken
         })
     }
 
-    fn repay(&self, size: usize) {
-        if let Some(purse) = &self.purse {
-            purse.fetch_add(size as i64, Ordering::Relaxed);
+    fn give_back(&self, size: usize) {
+        if let Some(budget) = &self.budget {
+            budget.fetch_add(size as i64, Ordering::Relaxed);
         }
     }
 
@@ -163,7 +163,7 @@ impl Log<'_> {
                 self.unfinished = true;
                 return;
             }
-            if !common.pay(size) {
+            if !common.take(size) {
                 return;
             }
             let Some(block) = self.allocate::<M>(size) else {
@@ -205,14 +205,14 @@ impl Log<'_> {
                     return;
                 }
                 let served = common.served.load(Ordering::SeqCst);
-                if common.pay(*size) {
+                if common.take(*size) {
                     let block = self.allocate::<M>(*size);
                     if let Some(block) = block {
                         common.failing[number].store(false, Ordering::SeqCst);
                         // SAFETY: the block is live, and not used again.
                         unsafe { self.user.deallocate(block, *size, 1) };
                     }
-                    common.repay(*size);
+                    common.give_back(*size);
                     if block.is_some() {
                         common.served.fetch_add(1, Ordering::SeqCst);
                         break;
@@ -277,7 +277,7 @@ fn perform<M: Meter>(
         let mut heap =
             SharedHeap::new(subject, &mut region, region_bytes, threads).map_err(|refusal| refusal.to_string())?;
         let common = Common {
-            purse: subject.own_pages.then(|| AtomicI64::new(plan.heap_bytes as i64)),
+            budget: subject.own_pages.then(|| AtomicI64::new(plan.heap_bytes as i64)),
             failing: (0..threads).map(|_| AtomicBool::new(false)).collect(),
             served: AtomicU64::new(0),
             end_ticks,
@@ -488,7 +488,7 @@ mod tests {
 
     /// An allocator whose heap cannot be limited gets exactly this many bytes.
     #[test]
-    fn a_purse_limits_what_the_heap_does_not() {
+    fn a_budget_limits_what_the_heap_does_not() {
         let crew = Crew::without_priority();
         let found = perform::<Timer>(one("system").expect("it"), &crew, Case::I, 2, &plan()).expect("performed");
         assert_eq!(found.samples.distribution().count, 2 * ((1 << 20) / SIZE as u64));

@@ -18,8 +18,8 @@ const MOST_OBJECTS: usize = 20_000;
 const GRANULE_BYTES: usize = 16;
 
 /// The smallest region that the worst of the adversaries leaves, and its name: a region smaller by a granule refuses
-/// one of its requests, and where the allocator's largest heap does, that is all that is known. `None` if limits on live bytes are among several, if objects have handles, or if every adversary is refused in the
-/// largest heap that is tried.
+/// one of its requests; where the allocator's largest heap does, that is all that is known. `None` if limits on live
+/// bytes are among several, if objects have handles, or if every adversary is refused in the largest heap that is tried.
 ///
 /// # Errors
 ///

@@ -167,11 +167,12 @@ pub fn of_subject(analysis: &Analysis, subject: &'static Subject, program: &Prog
         Err(error) => size.trouble = Some(error),
     }
     if let Some(trace) = trace {
-        let task = trace.task(subject, automatic_heap_bytes(trace.peak_live_bytes) as usize, board);
+        let tried_bytes = automatic_heap_bytes(trace.peak_live_bytes);
+        let task = trace.task(subject, tried_bytes as usize, board);
         let figures = space::measure(&task, true).figures;
         let smallest = figures.and_then(|figures| figures.smallest_heap_bytes);
         size.measured_bytes = smallest.filter(|bytes| is_within_reach(subject, *bytes));
-        if size.measured_bytes.is_none() && subject.largest_heap_bytes() < u32::MAX.into() {
+        if size.measured_bytes.is_none() && subject.largest_heap_bytes() < tried_bytes {
             let most = || format!("its heaps have at most {} B", subject.largest_heap_bytes());
             size.trouble.get_or_insert_with(most);
         }

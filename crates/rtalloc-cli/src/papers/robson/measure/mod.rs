@@ -52,9 +52,7 @@ pub fn sizes(most: usize) -> Vec<usize> {
 impl Settings {
     /// The default settings at a scale.
     #[must_use]
-    pub fn of(scale: Scale, mut subjects: Vec<&'static Subject>) -> Self {
-        // Where tags do not reach as far as adversaries go, there is nothing to compare.
-        subjects.retain(|subject| subject.largest_heap_bytes() >= u32::MAX.into());
+    pub fn of(scale: Scale, subjects: Vec<&'static Subject>) -> Self {
         Self {
             subjects,
             m: scale.pick(1024, 4096, 16_384),
@@ -76,9 +74,12 @@ impl Settings {
         let unit = unit_of(subject)?;
         let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
         let m = self.m_of(adversary);
-        let served = |n: &&usize| unit.request_bytes(**n) <= subject.reach.request_bytes && **n <= m;
+        let question = |n: usize| Question { subject, unit, adversary, m, n };
+        let is_within_reach = |n: usize| question(n).ample_bytes() as u64 <= subject.largest_heap_bytes();
+        let served =
+            |n: &&usize| unit.request_bytes(**n) <= subject.reach.request_bytes && **n <= m && is_within_reach(**n);
         let need = |n: &usize| {
-            let need = Question { subject, unit, adversary, m, n: *n }.need()?;
+            let need = question(*n).need()?;
             let guarantee = subject.about.guarantee.and_then(|guarantee| guarantee.bytes(page_bytes, unit, m, *n));
             Ok(Need { guaranteed_bytes: guarantee, ..need })
         };
