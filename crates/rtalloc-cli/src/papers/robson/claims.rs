@@ -117,10 +117,12 @@ fn exactly(found: &Robson) -> Option<Claim> {
     })
 }
 
-/// One claim per guarantee.
+/// One claim per guarantee, but for allocators whose heaps hold none of the games.
 fn guarantees(found: &Robson) -> Vec<Claim> {
     let mut formulas: Vec<&String> = Vec::new();
-    for formula in found.rows.iter().filter_map(|row| row.guarantee.as_ref()) {
+    let is_played =
+        |row: &&Row| row.answers.iter().any(|answer| answer.needs.as_ref().map_or(true, |needs| !needs.is_empty()));
+    for formula in found.rows.iter().filter(is_played).filter_map(|row| row.guarantee.as_ref()) {
         if !formulas.contains(&formula) {
             formulas.push(formula);
         }
