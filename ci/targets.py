@@ -12,7 +12,7 @@ linker, rtalloc, work, compiler, measured, mode = sys.argv[1:]
 BUILT = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
 # Cores whose cycles are known from their manuals, and the processor whose code they execute. ci/cycles.sh has those
 # that are simulated.
-CORES = {"cortex-m0": "Armv6-M", "cortex-m0+": "Armv6-M"}
+CORES = {"cortex-m0": "Armv6-M", "cortex-m0+": "Armv6-M", "cortex-m3": "Armv7-M", "cortex-m4": "Armv7E-M"}
 
 
 def bounds(name, unit=()):
@@ -45,6 +45,7 @@ A64 = '__asm__ volatile("mov x0, #0\\n mov x8, #93\\n svc #0" ::: "x0", "x8");'
 # profile executes the same code.
 EMULATED = {
     "thumbv6m-none-eabi": (["-mcpu=cortex-m0"], ["qemu-arm", "-cpu", "max"], ARM),
+    "thumbv7m-none-eabi": (["-mcpu=cortex-m3"], ["qemu-arm", "-cpu", "max"], ARM),
     "thumbv7em-none-eabihf": (["-mcpu=cortex-m4"], ["qemu-arm", "-cpu", "max"], ARM),
     "riscv32imc-unknown-none-elf":
         (["--target=riscv32-unknown-elf", "-march=rv32imc", "-mabi=ilp32"], ["qemu-riscv32"], RISCV),
@@ -126,9 +127,10 @@ loops are left out, as is `reallocate`; `-` is such an operation. The allocators
 The same code executes 6,000 random operations of each allocator under QEMU, which logs every instruction. No operation
 executes more instructions than its bound; those that reach it are **bold**.
 
-The cycles of Cortex-M0 and Cortex-M0+ are by the tables of their manuals, for memory without wait states and the
-single-cycle multiplier (`rtalloc bound --core cortex-m0` prints the conditions). They are not validated here: nothing
-was measured on such a core.
+The cycles of Cortex-M cores are by their manuals, for memory without wait states (`rtalloc bound --core cortex-m0`
+prints the conditions; a bound of your own firmware takes `--wait-states`). They are not validated here: nothing was
+measured on such a core. Where a manual gives a range, as for refills of the pipeline of Cortex-M3 and Cortex-M4, the
+bound takes the most everywhere.
 
 {measured}
 

@@ -21,6 +21,7 @@ while read -r name target features; do
     echo "$name $target $features" >>"$work/list"
 done <<'TARGETS'
 Armv6-M thumbv6m-none-eabi
+Armv7-M thumbv7m-none-eabi
 Armv7E-M thumbv7em-none-eabihf
 RV32IMC riscv32imc-unknown-none-elf
 RV32IMC+Zb riscv32imc-unknown-none-elf +zba,+zbb,+zbs

@@ -83,44 +83,64 @@ impl fmt::Debug for Arch {
     }
 }
 
-/// A processor's core whose cycles can be bounded.
+/// A processor's core whose cycles can be bounded, with the memory that it reads code from.
 #[derive(Clone, Copy)]
-pub struct Core(pub(crate) &'static dyn CostModel);
+pub struct Core {
+    model: &'static dyn CostModel,
+    wait_states: u8,
+}
 
 impl Core {
-    /// All cores.
+    /// All cores, with memory that answers at once.
     pub fn all() -> impl Iterator<Item = Self> {
-        riscv::CORES.iter().chain(thumb::CORES).copied().map(Self)
+        riscv::CORES.iter().chain(thumb::CORES).map(|model| Self { model: *model, wait_states: 0 })
     }
 
-    /// The core with a name, in upper or lower case.
+    /// The core with a name, in upper or lower case, or with what [`Display`](fmt::Display) writes.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
-        Self::all().find(|core| core.name().eq_ignore_ascii_case(name))
+        let named = |name: &str| Self::all().find(|core| core.name().eq_ignore_ascii_case(name));
+        named(name).or_else(|| {
+            let (name, number) = name.strip_suffix(WAIT_STATES)?.split_once(", ")?;
+            named(name)?.with_wait_states(number.parse().ok()?).ok()
+        })
+    }
+
+    /// The same core with code in memory that takes `number` cycles more for each word than memory that answers at once.
+    ///
+    /// # Errors
+    ///
+    /// If the core's model is for memory that answers at once only.
+    pub fn with_wait_states(self, number: u8) -> Result<Self, String> {
+        if number > 0 && self.model.memory(number).is_none() {
+            return Err(format!("the model of {} is for memory without wait states", self.name()));
+        }
+        Ok(Self { wait_states: number, ..self })
     }
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.0.about().name
+        self.model.about().name
     }
 
     /// Its instruction set.
     #[must_use]
     pub fn arch(self) -> Arch {
-        self.0.about().arch
+        self.model.about().arch
     }
 
     /// What it is, and the configuration and memory for which its cycles hold.
     #[must_use]
-    pub fn conditions(self) -> &'static str {
-        self.0.about().conditions
+    pub fn conditions(self) -> String {
+        let memory = self.model.memory(self.wait_states).unwrap_or_default();
+        self.model.about().conditions.replace("{memory}", &memory)
     }
 
     /// Where its cycles come from.
     #[must_use]
     pub fn source(self) -> &'static str {
-        self.0.about().source
+        self.model.about().source
     }
 
     /// The cycles of the instruction at an address if `next` is executed after it, or, for `None`, anything outside of
@@ -128,21 +148,47 @@ impl Core {
     /// value of the second operand, such as a divisor, where it is known.
     #[must_use]
     pub fn cycles(self, image: &dyn Image, at: u64, next: Option<u64>, operand: Option<u32>) -> Option<Cost> {
-        self.0.cost(Decoder::First, image, at, next, operand)
+        self.cycles_by(Decoder::First, image, at, next, operand)
+    }
+
+    /// [`cycles`](Self::cycles) by one of the decoders.
+    pub(crate) fn cycles_by(
+        self,
+        by: Decoder,
+        image: &dyn Image,
+        at: u64,
+        next: Option<u64>,
+        operand: Option<u32>,
+    ) -> Option<Cost> {
+        let cost = self.model.cost(by, image, at, next, operand)?;
+        let waits = if self.wait_states == 0 { 0 } else { self.model.waits(by, image, at)? };
+        Some(Cost { most: cost.most + waits * i64::from(self.wait_states), ..cost })
     }
 }
 
+/// The end of the text of a core whose memory has wait states.
+const WAIT_STATES: &str = " wait states";
+
 impl PartialEq for Core {
     fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
+        (self.name(), self.wait_states) == (other.name(), other.wait_states)
     }
 }
 
 impl Eq for Core {}
 
+impl fmt::Display for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.wait_states {
+            0 => f.write_str(self.name()),
+            number => write!(f, "{}, {number}{WAIT_STATES}", self.name()),
+        }
+    }
+}
+
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -159,7 +205,7 @@ pub(crate) struct About {
     pub name: &'static str,
     /// See [`Core::arch`].
     pub arch: Arch,
-    /// See [`Core::conditions`].
+    /// See [`Core::conditions`]; `{memory}` is replaced with [`CostModel::memory`].
     pub conditions: &'static str,
     /// See [`Core::source`].
     pub source: &'static str,
@@ -171,8 +217,18 @@ pub(crate) trait CostModel: Sync {
     /// The core.
     fn about(&self) -> &About;
 
-    /// See [`Core::cycles`].
+    /// See [`Core::cycles`]; with memory that answers at once.
     fn cost(&self, by: Decoder, image: &dyn Image, at: u64, next: Option<u64>, operand: Option<u32>) -> Option<Cost>;
+
+    /// Memory of code with this many wait states, in words; `None` if the model does not take them.
+    fn memory(&self, _wait_states: u8) -> Option<String> {
+        None
+    }
+
+    /// How many waits for the memory of code an instruction costs at most.
+    fn waits(&self, _by: Decoder, _image: &dyn Image, _at: u64) -> Option<i64> {
+        None
+    }
 }
 
 /// What an instruction set provides.

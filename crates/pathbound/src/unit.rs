@@ -29,7 +29,7 @@ impl Unit {
     pub(crate) fn most_by_second(self, image: &dyn Image, at: u64, next: Option<u64>) -> Option<i64> {
         match self {
             Self::Instructions => Some(1),
-            Self::Cycles(core) => core.0.cost(Decoder::Second, image, at, next, None).map(|cost| cost.most),
+            Self::Cycles(core) => core.cycles_by(Decoder::Second, image, at, next, None).map(|cost| cost.most),
         }
     }
 
@@ -56,7 +56,7 @@ impl From<Unit> for String {
     fn from(unit: Unit) -> Self {
         match unit {
             Unit::Instructions => "instructions".to_owned(),
-            Unit::Cycles(core) => core.name().to_owned(),
+            Unit::Cycles(core) => core.to_string(),
         }
     }
 }

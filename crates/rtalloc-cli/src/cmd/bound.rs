@@ -127,7 +127,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "binary")]
     never_returns: Vec<String>,
 
-    /// Prints the committed bounds of the allocators' code for another processor: Armv6-M, Armv7E-M, RV32IMC,
+    /// Prints the committed bounds of the allocators' code for another processor: Armv6-M, Armv7-M, Armv7E-M, RV32IMC,
     /// RV32IMC+Zb, A64, or a Rust target, such as thumbv7em-none-eabihf; or for a core, as --core. Operations without
     /// loops only.
     #[arg(long, value_name = "NAME", conflicts_with_all = [
@@ -137,8 +137,8 @@ pub struct Arguments {
     target: Option<String>,
 
     /// Bounds the cycles of a core instead of instructions. The models of picorv32, ibex-small, ibex-small-zb,
-    /// ibex-maxperf-zb and serv were compared with their RTL; those of cortex-m0 and cortex-m0+ are the tables of their
-    /// manuals, not validated here. With --binary, of its functions; otherwise prints the committed bounds of the
+    /// ibex-maxperf-zb and serv were compared with their RTL; those of cortex-m0, cortex-m0+, cortex-m3 and cortex-m4
+    /// are the tables of their manuals, not validated here. With --binary, of its functions; otherwise prints the committed bounds of the
     /// allocators' operations without loops and, where the core was simulated, the most cycles of a call; --mhz is then
     /// the only other option.
     #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
@@ -149,6 +149,11 @@ pub struct Arguments {
     /// With --core, or --target and a core: shows bounds in microseconds too, at this clock in MHz.
     #[arg(long, value_name = "N", value_parser = mhz, requires = "core")]
     mhz: Option<f64>,
+
+    /// With --core and --binary, on Cortex-M: wait states of the memory that code is read from, usually flash. Data are
+    /// taken to be in memory without any.
+    #[arg(long, value_name = "N", requires = "core", requires = "binary", default_value_t = 0)]
+    wait_states: u8,
 
     /// Fails when a bound of an allocator is above the one in FILE, or missing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["binary", "save"])]
@@ -203,6 +208,10 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         arguments.symbol.is_empty() && arguments.never_returns.is_empty(),
         "--symbol and --never-returns require --binary: they name functions of a file"
     );
+    anyhow::ensure!(
+        arguments.wait_states == 0,
+        "--wait-states requires --binary: the committed bounds are for memory without wait states"
+    );
     if let Some(name) = &arguments.target {
         let subjects = rtalloc_subjects::select(&arguments.allocators)?;
         return print(&on_target(name, arguments.mhz, &subjects)?)
@@ -235,9 +244,7 @@ fn mhz(text: &str) -> Result<f64, String> {
 }
 
 fn described(core: Core, mhz: Option<f64>) -> result::bounds::Core {
-    let text = ToString::to_string;
-    let (name, conditions, source) = (text(core.name()), text(core.conditions()), text(core.source()));
-    result::bounds::Core { name, conditions, source, mhz }
+    result::bounds::Core { name: core.to_string(), conditions: core.conditions(), source: core.source().into(), mhz }
 }
 
 /// The committed bounds in cycles of a core, simulated or from its manual.
@@ -485,7 +492,9 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
         }
     }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let unit = arguments.core.map_or(Unit::Instructions, Unit::Cycles);
+    let core = arguments.core.map(|core| core.with_wait_states(arguments.wait_states));
+    let core = core.transpose().map_err(anyhow::Error::msg).context("--wait-states")?;
+    let unit = core.map_or(Unit::Instructions, Unit::Cycles);
     let mut bounds = Vec::new();
     let mut answers = Vec::new();
     let mut useful = HashSet::new();
@@ -501,7 +510,7 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
         let lines = if has_lines { "" } else { ". There is no line information: compile with -g, or give addresses" };
         anyhow::bail!("a fact names {place}, where there is no such loop or instruction: correct or remove it{lines}");
     }
-    let study = study::of_functions(&file, &name, arguments.core.map(|core| described(core, arguments.mhz)), answers);
+    let study = study::of_functions(&file, &name, core.map(|core| described(core, arguments.mhz)), answers);
     let mut replaced = false;
     if let Some(json) = json {
         replaced |= json.write(&document::pretty(Schema::BOUND, &study).context("as JSON")?)?;
@@ -561,7 +570,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         let operations = this_program.as_ref().map(|analysis| operations_at(analysis, entry.0)).unwrap_or_default();
         let name = if operations.is_empty() { file.provenance().file.clone() } else { operations.join(" and ") };
         let core = checked.unit.core();
-        let of_core = core.map_or_else(String::new, |core| format!(" of {}", core.name()));
+        let of_core = core.map_or_else(String::new, |core| format!(" of {core}"));
         let most = format!("{} {}{of_core}", checked.most, checked.unit);
         let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {most}");
         if let Some(core) = core {

@@ -828,7 +828,16 @@ fn cycles_of_a_core_are_printed_or_refused_with_the_reason() {
     // Rounded up: a time below the bound would be none.
     let third = answer(bound().args(["tlsf", "--core", "ibex-small", "--mhz", "300"]));
     assert_has(&third, &[&format!("{:.3}", (committed.bound as f64 / 300.0 * 1000.0).ceil() / 1000.0)]);
+    assert_has(
+        &refusal(bound().args(["tlsf", "--core", "cortex-m4", "--wait-states", "2"])),
+        &["--wait-states", "--binary"],
+    );
     let folder = Folder::new();
+    let mut none = folder.function("choose");
+    assert_has(
+        &refusal(none.args(["--core", "ibex-small", "--wait-states", "2"])),
+        &["ibex-small is for memory without"],
+    );
     let of_another = folder.function("choose").args(["--core", "serv"]).assert().failure();
     assert_has(&text(&of_another.get_output().stdout), &["serv executes RV32"]);
 }

@@ -1,27 +1,48 @@
-//! Cycles of cores with Armv6-M, from their manuals.
+//! Cycles of Cortex-M cores, from their manuals, and what slow memory of code adds to them.
+//!
+//! # Wait states
+//!
+//! The tables of the manuals are for memory that answers at once. In memory with `w` wait states, reading a word takes
+//! `w` cycles more. If nothing overlaps, these are, for each instruction, at most `w` for
+//!
+//! - each word that it touches;
+//! - each of two words that were requested ahead and are not executed, at a branch, taken or not, and every other
+//!   transfer;
+//! - each word that it reads from among the code, and two requests before that.
+//!
+//! Caches and buffers between core and memory that are slower than the memory in the worst case are not covered.
 
-use super::blocks::Single;
-use super::decode::{self, PC};
-use super::second;
+mod armv6m;
+mod armv7m;
+
+use super::blocks::{self, Single};
+use super::{decode, second};
 use crate::arch::bits::{bit, bits};
-use crate::arch::{About, Arch, CostModel, Decoder, Transfer};
+use crate::arch::{About, CostModel, Decoder, Transfer};
 use crate::image::Image;
 use crate::unit::Cost;
 
 /// The cores.
-pub(in crate::arch) const CORES: &[&dyn CostModel] = &[&CORTEX_M0, &CORTEX_M0_PLUS];
+pub(in crate::arch) const CORES: &[&dyn CostModel] =
+    &[&armv6m::CORTEX_M0, &armv6m::CORTEX_M0_PLUS, &armv7m::CORTEX_M3, &armv7m::CORTEX_M4];
 
-/// A kind of instruction of Armv6-M.
+/// A kind of instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Arithmetic, logic, shifts, multiplications and hints.
+    /// Arithmetic, logic, shifts and short multiplications.
     Plain,
+    /// `nop` and others that do nothing.
+    Hint,
+    /// `cps`
+    Mask,
     /// A load or a store of one register.
     Access,
-    /// `ldm`, `stm`, `push` or `pop` of this many registers.
+    /// A load of this many words relative to the program counter.
+    Literal(u8),
+    /// A load or store of this many registers.
     Accesses(u8),
-    /// `pop` of this many registers, of which the program counter is one.
-    PopAndReturn(u8),
+    /// A load of this many registers, of which the program counter is one.
+    AccessesAndJump(u8),
     Branch,
     /// To a fixed target.
     Jump,
@@ -29,22 +50,33 @@ pub(super) enum Kind {
     Call,
     /// `bx`, `blx`, and `mov` and `add` to the program counter.
     IndirectJump,
-    /// `mrs`, `msr` and barriers.
+    /// `tbb` and `tbh`
+    TableJump,
+    /// `mrs` and `msr`
     System,
+    /// `dsb`, `dmb` and `isb`
+    Barrier,
+    /// `it`
+    IfThen,
+    /// `mla` and `mls`
+    MultiplyAdd,
+    /// `umull` and `smull`
+    LongMultiply,
+    /// `umlal` and `smlal`
+    LongMultiplyAdd,
+    /// `udiv` and `sdiv`
+    Divide,
+    /// What Armv7E-M adds to Armv7-M.
+    Signal,
 }
 
 impl Kind {
-    /// The kind of the instruction at the beginning of `code`; `None` if Armv6-M has none there, or one that waits for
-    /// an event or interrupt, or raises an exception.
-    pub(super) fn of(code: &[u8]) -> Option<Self> {
-        let half = u32::from(u16::from_le_bytes(*code.first_chunk()?));
-        if half >> 11 >= 0b11101 {
-            let second = u32::from(u16::from_le_bytes(*code.get(2..)?.first_chunk()?));
-            return Self::of_pair(half, second);
-        }
+    /// The kind of an instruction of two bytes that Armv6-M and Armv7-M have; `None` if they have none, or one that waits
+    /// for an event or interrupt, or raises an exception.
+    fn of_short(half: u32) -> Option<Self> {
         let registers = bits(half, 7, 0).count_ones() as u8;
         let with_one_more = registers + bits(half, 8, 8) as u8;
-        let writes_counter = bits(half, 2, 0) | bits(half, 7, 7) << 3 == u32::from(PC);
+        let writes_counter = bits(half, 2, 0) | bits(half, 7, 7) << 3 == u32::from(decode::PC);
         Some(match half >> 11 {
             0b01000 if bit(half, 10) => match bits(half, 9, 8) {
                 0 | 2 if writes_counter => Self::IndirectJump,
@@ -53,19 +85,19 @@ impl Kind {
                 _ => return None,
             },
             0b00000..=0b01000 | 0b10100 | 0b10101 => Self::Plain,
-            0b01001..=0b10011 => Self::Access,
+            0b01001 => Self::Literal(1),
+            0b01010..=0b10011 => Self::Access,
             0b10110 | 0b10111 => match bits(half, 11, 8) {
                 // `add` and `sub` of the stack pointer; `sxth` and others
                 0 | 2 => Self::Plain,
                 4 | 5 if with_one_more > 0 => Self::Accesses(with_one_more),
-                // `cps`
-                6 if matches!(half, 0xb662 | 0xb672) => Self::Plain,
+                6 if matches!(half, 0xb662 | 0xb672) => Self::Mask,
                 // `rev`, `rev16`, `revsh`
                 10 if bits(half, 7, 6) != 2 => Self::Plain,
                 12 if registers > 0 => Self::Accesses(registers),
-                13 => Self::PopAndReturn(with_one_more),
+                13 => Self::AccessesAndJump(with_one_more),
                 // `nop`, `yield`, `sev`
-                15 if matches!(half, 0xbf00 | 0xbf10 | 0xbf40) => Self::Plain,
+                15 if matches!(half, 0xbf00 | 0xbf10 | 0xbf40) => Self::Hint,
                 _ => return None,
             },
             0b11000 | 0b11001 if registers > 0 => Self::Accesses(registers),
@@ -74,34 +106,73 @@ impl Kind {
             _ => return None,
         })
     }
+}
 
-    fn of_pair(half: u32, second: u32) -> Option<Self> {
-        Some(match (half, second) {
-            (0xf000..=0xf7ff, second) if second & 0xd000 == 0xd000 => Self::Call,
-            (0xf380..=0xf38f, second) if second & 0xff00 == 0x8800 && is_register(second) => Self::System,
-            (0xf3ef, second) if second & 0xf000 == 0x8000 && is_register(second) => Self::System,
-            (0xf3bf, 0x8f40..=0x8f6f) => Self::System,
-            _ => return None,
-        })
+/// The two halves of the instruction at the beginning of `code`; the second is `None` if it has two bytes.
+fn halves(code: &[u8]) -> Option<(u32, Option<u32>)> {
+    let half = |at: usize| Some(u32::from(u16::from_le_bytes(*code.get(at..)?.first_chunk()?)));
+    let first = half(0)?;
+    Some((first, if first >> 11 < 0b11101 { None } else { Some(half(2)?) }))
+}
+
+/// A version of the architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    Armv6M,
+    Armv7M,
+}
+
+impl Version {
+    /// The kind of the instruction at the beginning of `code`; `None` if it is not known.
+    pub(super) fn kind(self, code: &[u8]) -> Option<Kind> {
+        let (first, second) = halves(code)?;
+        match self {
+            Self::Armv6M => armv6m::kind(first, second),
+            Self::Armv7M => armv7m::kind(first, second),
+        }
+    }
+
+    /// Whether it has the special register that `mrs` and `msr` name in their second half.
+    pub(super) fn has_register(self, second: u32) -> bool {
+        match bits(second, 7, 0) {
+            0..=3 | 5..=9 | 16 | 20 => true,
+            // Base priorities and the mask of faults.
+            17..=19 => self == Self::Armv7M,
+            _ => false,
+        }
     }
 }
 
-/// Whether Armv6-M has the special register that `mrs` and `msr` name in their second half.
-pub(super) fn is_register(second: u32) -> bool {
-    matches!(bits(second, 7, 0), 0..=3 | 5..=9 | 16 | 20)
+/// An instruction, as one of the decoders reads it.
+pub(super) struct Read {
+    pub kind: Kind,
+    pub single: Single,
+    /// Whether it is in an if-then block.
+    pub in_block: bool,
 }
 
-/// The cycles of a core's instructions, by kind. Plain ones take one cycle, and loads and stores of N registers 1 + N.
+/// A core.
 struct Table {
     about: About,
-    /// A load or store of one register: the least, and the most.
-    access: [i64; 2],
-    /// A branch that is taken, a jump to a fixed target or to a register.
-    taken: i64,
-    call: i64,
-    /// In addition to one for each register, the program counter included.
-    pop_and_return: i64,
-    system: i64,
+    version: Version,
+    /// The least and most cycles of a kind of instruction, by whether it transfers control; `None` if the core has none,
+    /// or if the manual gives no limit.
+    cycles: fn(Kind, bool) -> Option<[i64; 2]>,
+}
+
+impl Table {
+    /// Reads the instruction of a node of the graph.
+    fn read(&self, by: Decoder, image: &dyn Image, at: u64) -> Option<Read> {
+        let place = at & !1;
+        match by {
+            Decoder::First => Some(Read {
+                kind: self.version.kind(image.code(place)?)?,
+                single: decode::single(image, place)?,
+                in_block: self.version == Version::Armv7M && blocks::is_conditional(&decode::single, image, place),
+            }),
+            Decoder::Second => second::read(image, place, self.version),
+        }
+    }
 }
 
 impl CostModel for Table {
@@ -110,68 +181,48 @@ impl CostModel for Table {
     }
 
     fn cost(&self, by: Decoder, image: &dyn Image, at: u64, next: Option<u64>, _operand: Option<u32>) -> Option<Cost> {
-        // Odd: the last instruction of an if-then block, which Armv6-M lacks.
-        if !at.is_multiple_of(2) {
+        let Read { kind, single, in_block } = self.read(by, image, at)?;
+        // An odd address is that of an instruction in a block that transfers control.
+        if !at.is_multiple_of(2) && !in_block {
             return None;
         }
-        let (kind, Single { length, transfer, .. }) = match by {
-            Decoder::First => (Kind::of(image.code(at)?)?, decode::single(image, at)?),
-            Decoder::Second => second::kind(image, at)?,
-        };
-        let after = at + u64::from(length);
-        let fixed = |cycles: i64| Some(Cost { least: cycles, most: cycles });
-        match (kind, next) {
-            (Kind::Branch, Some(next)) => {
-                let (passed, taken) = (Cost { least: 1, most: 1 }, Cost { least: self.taken, most: self.taken });
-                match (next == after, transfer == Transfer::Branch(next)) {
-                    (true, true) => Some(passed.or(taken)),
-                    (true, false) => Some(passed),
-                    (false, true) => Some(taken),
-                    (false, false) => None,
-                }
-            }
-            (Kind::Jump | Kind::IndirectJump, _) => fixed(self.taken),
-            (Kind::Call, _) => fixed(self.call),
-            (Kind::PopAndReturn(registers), _) => fixed(self.pop_and_return + i64::from(registers)),
-            (_, Some(next)) if next == after => match kind {
-                Kind::Access => Some(Cost { least: self.access[0], most: self.access[1] }),
-                Kind::Accesses(registers) => fixed(1 + i64::from(registers)),
-                Kind::System => fixed(self.system),
-                _ => fixed(1),
+        let after = (at & !1) + u64::from(single.length);
+        let cycles = |transfers| (self.cycles)(kind, transfers).map(|[least, most]| Cost { least, most });
+        let (passed, taken) = (|| cycles(false), || cycles(true));
+        // An instruction whose condition fails counts as if it were executed. The next one may be such a node.
+        let continues = next.is_some_and(|next| next & !1 == after);
+        let cost = match (single.transfer, kind) {
+            (Transfer::Branch(target), Kind::Branch) => match (continues, next == Some(target)) {
+                (true, true) => passed()?.or(taken()?),
+                (true, false) => passed()?,
+                (false, true) => taken()?,
+                (false, false) => return None,
             },
-            _ => None,
-        }
+            (Transfer::Next, _) if continues => passed()?,
+            (Transfer::Next, _) => return None,
+            _ => taken()?,
+        };
+        Some(if in_block { cost.or(Cost { least: 1, most: 1 }) } else { cost })
+    }
+
+    fn memory(&self, wait_states: u8) -> Option<String> {
+        Some(match wait_states {
+            0 => "memory without wait states".to_owned(),
+            1 => "code in memory with 1 wait state, data in memory with none,".to_owned(),
+            number => format!("code in memory with {number} wait states, data in memory with none,"),
+        })
+    }
+
+    fn waits(&self, by: Decoder, image: &dyn Image, at: u64) -> Option<i64> {
+        let Read { kind, single, .. } = self.read(by, image, at)?;
+        let place = at & !1;
+        let touched = (place + u64::from(single.length)).div_ceil(4) - place / 4;
+        let requested = if single.transfer == Transfer::Next { 0 } else { 2 };
+        let read = match kind {
+            Kind::Literal(words) => 2 + i64::from(words),
+            Kind::TableJump => 3,
+            _ => 0,
+        };
+        Some(touched.cast_signed() + requested + read)
     }
 }
-
-const CORTEX_M0: Table = Table {
-    about: About {
-        name: "cortex-m0",
-        arch: Arch::THUMB,
-        conditions: "Cortex-M0 with the single-cycle multiplier, memory without wait states that nothing else \
-                     accesses, no interrupts or debug halts",
-        source: "Cortex-M0 Technical Reference Manual (ARM DDI 0432C), table 3-1; from the manual, not validated here; \
-                 the alignment of code is taken to have no effect, which the manual does not discuss",
-    },
-    access: [2, 2],
-    taken: 3,
-    call: 4,
-    pop_and_return: 4,
-    system: 4,
-};
-
-const CORTEX_M0_PLUS: Table = Table {
-    about: About {
-        name: "cortex-m0+",
-        arch: Arch::THUMB,
-        conditions: "Cortex-M0+ with the single-cycle multiplier and 32-bit instruction fetches, memory without wait \
-                     states that nothing else accesses, no interrupts or debug halts",
-        source: "Cortex-M0+ Technical Reference Manual (ARM DDI 0484C), table 3-1; from the manual, not validated \
-                 here; the alignment of code is taken to have no effect, which the manual does not discuss",
-    },
-    access: [1, 2],
-    taken: 2,
-    call: 3,
-    pop_and_return: 3,
-    system: 3,
-};

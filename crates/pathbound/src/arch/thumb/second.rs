@@ -1,7 +1,7 @@
 //! The second decoder of Thumb, yaxpeax-arm.
 
 use super::blocks::{self, Single};
-use super::cores::{self, Kind};
+use super::cores::{Kind, Read, Version};
 use crate::address::Address;
 use crate::arch::{Target, Transfer};
 use crate::image::Image;
@@ -44,48 +44,96 @@ pub(super) fn text(image: &dyn Image, address: u64) -> Option<String> {
     Decoder::new().read(image, address & !1).map(|instruction| instruction.to_string())
 }
 
-/// An instruction, and its kind on cores with Armv6-M; `None` where they have none.
-pub(super) fn kind(image: &dyn Image, address: u64) -> Option<(Kind, Single)> {
+/// An instruction, with its kind on cores of a version; `None` where they have none.
+pub(super) fn read(image: &dyn Image, address: u64, version: Version) -> Option<Read> {
     let decoder = Decoder::new();
-    let instruction = decoder.read(image, address)?;
+    let single = |image: &dyn Image, address| decoder.single(image, address);
+    Some(Read {
+        kind: kind(image, address, version)?,
+        single: single(image, address)?,
+        in_block: version == Version::Armv7M && blocks::is_conditional(&single, image, address),
+    })
+}
+
+/// The kind of an instruction on cores of a version.
+pub(super) fn kind(image: &dyn Image, address: u64, version: Version) -> Option<Kind> {
+    let instruction = Decoder::new().read(image, address)?;
     if matches!(instruction.opcode, Opcode::MRS | Opcode::MSR) {
         let second = u16::from_le_bytes(*image.code(address + 2)?.first_chunk()?);
-        cores::is_register(second.into()).then_some(())?;
+        version.has_register(second.into()).then_some(())?;
     }
-    Some((kind_of(&instruction)?, decoder.single(image, address)?))
+    match (version, instruction.wide()) {
+        (Version::Armv6M, true) => match instruction.opcode {
+            Opcode::BL | Opcode::MRS | Opcode::MSR | Opcode::DSB | Opcode::DMB | Opcode::ISB => kind_of(&instruction),
+            _ => None,
+        },
+        (Version::Armv6M, false) => match instruction.opcode {
+            Opcode::CBZ | Opcode::CBNZ | Opcode::IT => None,
+            _ => kind_of(&instruction),
+        },
+        (Version::Armv7M, _) => kind_of(&instruction),
+    }
 }
 
 fn kind_of(instruction: &Instruction) -> Option<Kind> {
+    use Opcode as O;
     let listed = || {
         instruction.operands.iter().find_map(|operand| match operand {
             Operand::RegList(list) => Some(list.count_ones() as u8),
             _ => None,
         })
     };
-    let writes_counter = matches!(instruction.operands[0], Operand::Reg(register) if register.number() == PC);
-    if instruction.wide() {
-        return match instruction.opcode {
-            Opcode::BL => Some(Kind::Call),
-            Opcode::MRS | Opcode::MSR | Opcode::DSB | Opcode::DMB | Opcode::ISB => Some(Kind::System),
-            _ => None,
-        };
-    }
+    let is_counter = |operand: &Operand| matches!(operand, Operand::Reg(register) if register.number() == PC);
+    // Loads relative to the program counter.
+    let from_counter = instruction.operands.iter().any(|operand| match operand {
+        Operand::RegDerefPreindexOffset(base, ..) | Operand::RegDeref(base) => base.number() == PC,
+        _ => false,
+    });
+    let writes_counter = is_counter(&instruction.operands[0]);
     Some(match instruction.opcode {
-        Opcode::ADD | Opcode::MOV if writes_counter => Kind::IndirectJump,
-        Opcode::BX | Opcode::BLX => Kind::IndirectJump,
-        Opcode::B if instruction.condition == ConditionCode::AL => Kind::Jump,
-        Opcode::B => Kind::Branch,
-        Opcode::POP if lists_counter(instruction) => Kind::PopAndReturn(listed()?),
-        Opcode::POP | Opcode::PUSH | Opcode::LDM(..) | Opcode::STM(..) => Kind::Accesses(listed()?),
-        Opcode::LDR | Opcode::LDRB | Opcode::LDRH | Opcode::LDRSB | Opcode::LDRSH => Kind::Access,
-        Opcode::STR | Opcode::STRB | Opcode::STRH => Kind::Access,
-        Opcode::MOV | Opcode::MVN | Opcode::ADD | Opcode::ADC | Opcode::SUB | Opcode::SBC | Opcode::RSB => Kind::Plain,
-        Opcode::CMP | Opcode::CMN | Opcode::TST | Opcode::MUL | Opcode::ADR | Opcode::CPS(_) => Kind::Plain,
-        Opcode::AND | Opcode::EOR | Opcode::ORR | Opcode::BIC => Kind::Plain,
-        Opcode::LSL | Opcode::LSR | Opcode::ASR | Opcode::ROR => Kind::Plain,
-        Opcode::SXTH | Opcode::SXTB | Opcode::UXTH | Opcode::UXTB => Kind::Plain,
-        Opcode::REV | Opcode::REV16 | Opcode::REVSH => Kind::Plain,
-        Opcode::NOP | Opcode::YIELD | Opcode::SEV => Kind::Plain,
+        O::ADD | O::MOV if writes_counter => Kind::IndirectJump,
+        O::BX | O::BLX => Kind::IndirectJump,
+        O::B if instruction.condition == ConditionCode::AL => Kind::Jump,
+        O::B | O::CBZ | O::CBNZ => Kind::Branch,
+        O::BL => Kind::Call,
+        O::TBB | O::TBH => Kind::TableJump,
+        O::POP | O::LDM(..) if lists_counter(instruction) => Kind::AccessesAndJump(listed()?),
+        O::POP | O::PUSH | O::LDM(..) | O::STM(..) if listed().is_some() => Kind::Accesses(listed()?),
+        O::LDR | O::POP if writes_counter => Kind::AccessesAndJump(1),
+        O::POP | O::PUSH => Kind::Access,
+        O::LDRD if from_counter => Kind::Literal(2),
+        O::LDRD | O::STRD => Kind::Accesses(2),
+        O::LDR | O::LDRB | O::LDRH | O::LDRSB | O::LDRSH if from_counter => Kind::Literal(1),
+        O::LDR | O::LDRB | O::LDRH | O::LDRSB | O::LDRSH | O::STR | O::STRB | O::STRH => Kind::Access,
+        O::LDRT | O::LDRBT | O::LDRHT | O::LDRSBT | O::LDRSHT | O::STRT | O::STRBT | O::STRHT => Kind::Access,
+        O::LDREX | O::LDREXB | O::LDREXH | O::STREX | O::STREXB | O::STREXH => Kind::Access,
+        O::MOV | O::MVN | O::ADD | O::ADC | O::SUB | O::SBC | O::RSB | O::MOVT | O::ADR => Kind::Plain,
+        O::CMP | O::CMN | O::TST | O::TEQ | O::MUL | O::CLREX => Kind::Plain,
+        O::AND | O::EOR | O::ORR | O::BIC | O::ORN => Kind::Plain,
+        O::LSL | O::LSR | O::ASR | O::ROR | O::RRX => Kind::Plain,
+        O::SXTH | O::SXTB | O::UXTH | O::UXTB => Kind::Plain,
+        O::REV | O::REV16 | O::REVSH | O::RBIT | O::CLZ => Kind::Plain,
+        O::SBFX | O::UBFX | O::BFI | O::BFC | O::SSAT | O::USAT => Kind::Plain,
+        O::NOP | O::YIELD | O::SEV => Kind::Hint,
+        O::CPS(_) => Kind::Mask,
+        O::IT => Kind::IfThen,
+        O::MRS | O::MSR => Kind::System,
+        O::DSB | O::DMB | O::ISB => Kind::Barrier,
+        O::MLA | O::MLS => Kind::MultiplyAdd,
+        O::SMULL | O::UMULL => Kind::LongMultiply,
+        O::SMLAL | O::UMLAL => Kind::LongMultiplyAdd,
+        O::SDIV | O::UDIV => Kind::Divide,
+        O::SXTB16 | O::UXTB16 | O::SXTAH | O::UXTAH | O::SXTAB16 | O::UXTAB16 | O::SXTAB | O::UXTAB => Kind::Signal,
+        O::PKHTB | O::PKHBT | O::SSAT16 | O::USAT16 | O::SEL => Kind::Signal,
+        O::QADD | O::QSUB | O::QDADD | O::QDSUB => Kind::Signal,
+        O::SADD16 | O::QADD16 | O::SHADD16 | O::SASX | O::QASX | O::SHASX | O::SSAX | O::QSAX => Kind::Signal,
+        O::SHSAX | O::SSUB16 | O::QSUB16 | O::SHSUB16 | O::SADD8 | O::QADD8 | O::SHADD8 => Kind::Signal,
+        O::SSUB8 | O::QSUB8 | O::SHSUB8 | O::UADD16 | O::UQADD16 | O::UHADD16 | O::UASX => Kind::Signal,
+        O::UQASX | O::UHASX | O::USAX | O::UQSAX | O::UHSAX | O::USUB16 | O::UQSUB16 => Kind::Signal,
+        O::UHSUB16 | O::UADD8 | O::UQADD8 | O::UHADD8 | O::USUB8 | O::UQSUB8 | O::UHSUB8 => Kind::Signal,
+        O::SMLSD | O::SMMLA | O::SMMLAR | O::SMMLS | O::SMMLSR | O::USADA8 | O::USAD8 | O::SMLAD => Kind::Signal,
+        O::SMUSD | O::SMMUL | O::SMULW(_) | O::SMUAD | O::SMLALD(_) | O::SMLSLD(_) | O::UMAAL => Kind::Signal,
+        O::SMUL(..) | O::SMLA(..) | O::SMLAL_halfword(..) | O::SMAL(..) | O::SMLAW(_) => Kind::Signal,
         _ => return None,
     })
 }

@@ -342,7 +342,7 @@ fn beam(n: usize, score: &mut dyn FnMut(&Program) -> i64) -> Vec<(i64, Program)>
 
 /// Granularity of regions.
 const GRANULE_BYTES: usize = 16;
-/// Programs of which the needed region is determined.
+/// Programs, and named adversaries, of which the needed region is determined: those that use most in ample memory.
 const FINALISTS: usize = 4;
 
 /// What the worst program of a search makes an allocator need: the smallest region that it leaves, the program, and its
@@ -422,11 +422,22 @@ fn attack(subject: &'static Subject, m: usize, n: usize, programs: usize) -> Res
         guaranteed_bytes: subject.about.guarantee.and_then(|guarantee| guarantee.bytes(page_bytes, unit, m, n)),
         ..Attack::default()
     };
-    for (adversary, n) in Adversary::ALL.into_iter().flat_map(|adversary| powers(n).map(move |n| (adversary, n))) {
-        if let Ok(need) = (Question { subject, unit, adversary, m, n }).need()
-            && row.named.as_ref().is_none_or(|named| need.needed_bytes > named.block_bytes)
+    let mut ranked: Vec<(usize, Question<'_>)> = Adversary::ALL
+        .into_iter()
+        .flat_map(|adversary| powers(n).map(move |n| Question { subject, unit, adversary, m, n }))
+        .filter_map(|question| Some((question.used_bytes().ok()?, question)))
+        .collect();
+    ranked.sort_by_key(|(used, _)| std::cmp::Reverse(*used));
+    for (used, question) in ranked.into_iter().take(FINALISTS) {
+        let most = row.named.as_ref().map_or(0, |named| named.block_bytes);
+        // What needs more than twice the memory that it uses in an ample heap is not looked for.
+        if 2 * used as u64 <= most {
+            break;
+        }
+        if let Ok(need) = question.need()
+            && need.needed_bytes > most
         {
-            row.named = Some(Named { block_bytes: need.needed_bytes, adversary: adversary.name().into() });
+            row.named = Some(Named { block_bytes: need.needed_bytes, adversary: question.adversary.name().into() });
         }
     }
     if let Some((region_bytes, program, n)) = worst(&target, programs, SEED)? {

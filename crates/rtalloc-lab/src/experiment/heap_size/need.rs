@@ -34,6 +34,8 @@ pub struct Played {
     pub served: u64,
 }
 
+const REFUSED_AMPLE: &str = "refused a request in ample memory";
+
 impl Question<'_> {
     /// The granularity of heap sizes.
     #[must_use]
@@ -62,6 +64,18 @@ impl Question<'_> {
         Some(Played { over, area_bytes: heap.end - heap.start, highest_bytes, served: game.served })
     }
 
+    /// The highest end of a block in a heap with ample memory.
+    ///
+    /// # Errors
+    ///
+    /// If memory is exhausted, or if the subject fails even with ample memory.
+    pub fn used_bytes(&self) -> Result<usize, String> {
+        let ample = self.ample_bytes();
+        let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
+        let played = self.play(&mut region, ample).filter(|played| played.over == Over::Spent);
+        Ok(played.ok_or(REFUSED_AMPLE)?.highest_bytes)
+    }
+
     /// The smallest heap in which no request is refused and such that a heap smaller by one granule is too small.
     /// Success is not monotone in the heap's size; both the returned size and the one below were tested.
     ///
@@ -77,7 +91,7 @@ impl Question<'_> {
             games += 1;
             self.play(&mut region, bytes).filter(|played| played.over == Over::Spent)
         };
-        let first = suffices(ample).ok_or("refused a request in ample memory")?;
+        let first = suffices(ample).ok_or(REFUSED_AMPLE)?;
         // The memory used in an ample heap is a good estimate, unless the subject spreads its blocks.
         let guess = (ample - first.area_bytes + first.highest_bytes).next_multiple_of(granule).min(ample);
         let (heap_bytes, played) = smallest(guess, granule, (ample, first), suffices);

@@ -78,10 +78,26 @@ fn lightest(game: &Game<'_, '_>, placed: &[Placed], gap_bytes: i64) -> HashSet<I
 
 /// As [`halves`], but keeps one object, the smallest, in each block of the next power of two, counted from the first
 /// address available to blocks. A buddy system uses no such block for a request of that size.
+///
+/// What is kept is made smaller still: smaller objects are requested, which fill the gaps in these blocks, and again the
+/// smallest of each block is kept.
+///
+/// ```text
+/// blocks of 4    [1  ][1  ] [2   ][2   ]      all that may be live
+/// one of each    [1  ]      [2   ]
+/// requests of 1  [1 1][1 1] [2   ][1 1 ]      the gap beside 2 too
+/// one of each    [1  ]             [1  ]      less is live, and no block of 4 is free
+/// ```
 pub(super) fn buddies(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
-    for size in just_above_powers(n) {
+    let sizes: Vec<usize> = just_above_powers(n).collect();
+    for (level, &size) in sizes.iter().enumerate() {
         let block = game.bytes(size.next_power_of_two());
-        one_of_each(game, |at| at.div_euclid(block));
+        let group = |at: i64| at.div_euclid(block);
+        one_of_each(game, group);
+        for &smaller in sizes[..level.saturating_sub(1)].iter().rev() {
+            game.take_all(smaller)?;
+            one_of_each(game, group);
+        }
         game.take_all(size)?;
     }
     Ok(())
