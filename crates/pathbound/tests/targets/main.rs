@@ -98,14 +98,19 @@ fn executions_are_within_bounds_and_in_the_graph() {
             }
         }
         assert!(reached >= 10 && tables >= 1, "{}: {reached} bounds are reached, {tables} tables", target.name);
-        let cores = match target.name {
-            name if name.starts_with("rv32") => 4,
-            "thumbv6m" => 2,
-            // Cores lack some of its instructions.
-            _ => continue,
+        let cores: &[&str] = match target.name {
+            "rv32im_zba_zbb_zbs" => &["ibex-small-zb", "ibex-maxperf-zb"],
+            name if name.starts_with("rv32") => &["picorv32", "ibex-small", "ibex-small-zb", "ibex-maxperf-zb"],
+            "thumbv6m" => &["cortex-m0", "cortex-m0+", "cortex-m3", "cortex-m4"],
+            "thumbv7m" => &["cortex-m3", "cortex-m4"],
+            "thumbv7em-hf" => &["cortex-m4"],
+            // No core of these is known.
+            _ => &[],
         };
-        assert!(cycles.len() >= cores, "{}: {cycles:?}", target.name);
-        assert!(cycles.values().all(|(bounded, reached)| *bounded >= 25 && *reached >= 8), "{cycles:?}");
+        for core in cores {
+            let (bounded, reached) = cycles.get(core).copied().unwrap_or_default();
+            assert!(bounded >= 25 && reached >= 8, "{}, {core}: {cycles:?}", target.name);
+        }
     }
 }
 
