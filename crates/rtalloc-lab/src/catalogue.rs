@@ -4,8 +4,9 @@ use crate::analysis::loop_bounds::Marked;
 use crate::analysis::{Analysis, proved};
 use crate::observe;
 use crate::probe::reads::{counted_read, read_instructions};
-use crate::result::catalogue::{Blocks, Control, Operation, Summary};
+use crate::result::catalogue::{Blocks, Control, OnProcessor, Operation, Summary};
 use crate::result::schema::SubjectFacts;
+use crate::result::targets::Elsewhere;
 use pathbound::Facts;
 use rtalloc::contract::Contract;
 use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Peer, Region, Subject};
@@ -74,6 +75,7 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
         source: source.into(),
         policy: policy.into(),
         operations: operations.into(),
+        elsewhere: elsewhere(subject),
         blocks: Blocks {
             read_instructions: match subject.entries.handles {
                 Some(_) => read_instructions(subject),
@@ -87,6 +89,14 @@ pub fn summary(analysis: &Analysis, subject: &Subject) -> Summary {
         loses: about.loses.into(),
         options: about.options.into(),
     }
+}
+
+fn elsewhere(subject: &Subject) -> Vec<OnProcessor> {
+    let of = |one: &Elsewhere| {
+        let bounds = one.bounds.get(subject.name)?.clone();
+        Some(OnProcessor { name: one.name.clone(), unit: one.unit.clone(), bounds })
+    };
+    Elsewhere::all().iter().filter_map(of).collect()
 }
 
 /// Static bound of an operation in a heap of so many bytes, in instructions; `None` if there is none.

@@ -201,6 +201,10 @@ pub fn summary(summary: &Summary, look: Look) -> String {
         page.operation(operation);
     }
     page.gap();
+    if !summary.elsewhere.is_empty() {
+        elsewhere(summary, &mut page);
+        page.gap();
+    }
     blocks(summary, &mut page);
     page.gap();
     page.list("does not", &summary.does_not);
@@ -208,6 +212,22 @@ pub fn summary(summary: &Summary, look: Look) -> String {
     page.fact("weaknesses", &summary.loses);
     page.fact("options", if summary.options.is_empty() { "none" } else { &summary.options });
     page.text
+}
+
+/// The committed bounds on other processors.
+fn elsewhere(summary: &Summary, page: &mut Page) {
+    let operations = || summary.operations.iter().map(|operation| operation.name.as_str()).take(3);
+    let row = |name: &str, cells: &mut dyn Iterator<Item = String>| {
+        cells.fold(format!("  {name:<32}"), |line, cell| format!("{line}{cell:>18}")).trim_end().to_owned()
+    };
+    let mut headings = operations().map(str::to_owned);
+    let _ = writeln!(page.text, "{}", row("static bound elsewhere", &mut headings));
+    for one in &summary.elsewhere {
+        let bound = |operation| one.bounds.get(operation).copied().map_or_else(|| "-".into(), number::grouped);
+        let name = format!("{}, {}s", one.name, one.unit);
+        let _ = writeln!(page.text, "{}", row(&name, &mut operations().map(bound)));
+    }
+    page.paragraph("committed; `rtalloc bound --target NAME` says for which code, and under which conditions");
 }
 
 fn blocks(summary: &Summary, page: &mut Page) {

@@ -2,6 +2,7 @@
 
 use super::schema::Origin;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The properties of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub struct Summary {
     pub policy: String,
     /// The operations, in the order allocate, allocate aligned, deallocate, reallocate.
     pub operations: Vec<Operation>,
+    /// The committed bounds of its code for other processors and cores; empty if there are none.
+    #[serde(default)]
+    pub elsewhere: Vec<OnProcessor>,
     /// The properties of its blocks.
     pub blocks: Blocks,
     /// Bytes of control structure in heaps of several sizes; empty if it takes its own pages.
@@ -51,6 +55,17 @@ pub struct Operation {
     pub formula: Option<String>,
     /// Why there is no bound, in one or two words.
     pub no_bound_because: Option<String>,
+}
+
+/// The bounds of an allocator's code for another processor, or in cycles of a core.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OnProcessor {
+    /// Its name.
+    pub name: String,
+    /// What is counted: `instruction` or `cycle`.
+    pub unit: String,
+    /// The bounds of the operations without loops.
+    pub bounds: BTreeMap<String, u64>,
 }
 
 /// The properties of an allocator's blocks. `None` means "unknown" for peers, and "limited by the heap" for a limit.

@@ -1,8 +1,9 @@
 //! The committed bounds of the allocators' code for other processors.
 
-use super::cycles::Cycles;
+use super::cycles::{Cycles, OnCore, Range};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// The committed bounds of code for other processors, and for cores whose cycles are from their manuals; `ci/targets.sh`
 /// makes and compares them.
@@ -36,14 +37,6 @@ impl Targets {
     pub fn committed() -> Self {
         serde_json::from_str(include_str!("../../../../bounds/targets.json")).expect("bounds/targets.json can be read")
     }
-
-    /// The processor with a name, or the first with a Rust target.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<(&str, &Target)> {
-        let all = || self.targets.iter().map(|(name, target)| (name.as_str(), target));
-        let named = all().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        named.or_else(|| all().find(|(_, target)| target.rust_target == name))
-    }
 }
 
 /// Another processor, with its bounds in instructions, or a core, with its bounds in cycles.
@@ -53,6 +46,9 @@ pub struct Elsewhere {
     pub name: String,
     /// What is counted: `instruction` or `cycle`.
     pub unit: String,
+    /// The Rust target of the code.
+    #[serde(skip)]
+    pub rust_target: String,
     /// What the code was compiled with and for.
     pub code: String,
     /// Bits of a word.
@@ -65,56 +61,69 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
+    /// All of them: processors, then cores.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<Elsewhere>> = LazyLock::new(|| {
+            let (targets, cycles) = (Targets::committed(), Cycles::committed());
+            let mut all = Vec::new();
+            for (name, Target { rust_target, features, bounds }) in targets.targets {
+                all.push(Elsewhere::new(&name, rust_target, &features, &targets.rustc, bounds));
+            }
+            for (name, OnCore { rust_target, features, bounds, .. }) in cycles.cores {
+                let most = |(operation, range): (String, Range)| (operation, range.bound);
+                let bounds = bounds.into_iter().map(|(name, ranges)| (name, ranges.into_iter().map(most).collect()));
+                all.push(Elsewhere::new(&name, rust_target, &features, &cycles.rustc, bounds.collect()));
+            }
+            all.sort_by_key(Elsewhere::is_core);
+            all
+        });
+        &ALL
+    }
+
+    fn new(
+        name: &str,
+        rust_target: String,
+        features: &str,
+        rustc: &str,
+        bounds: BTreeMap<String, BTreeMap<String, u64>>,
+    ) -> Self {
+        let core = pathbound::Core::find(name);
+        let features = if features.is_empty() { String::new() } else { format!(", {features}") };
+        let conditions = core.map(|core| format!("{}. Source of the cycles: {}", core.conditions(), core.source()));
+        Self {
+            name: name.into(),
+            unit: if core.is_some() { "cycle" } else { "instruction" }.into(),
+            code: format!("{rustc} for {rust_target}{features}"),
+            word_bits: if rust_target.contains("64") { 64 } else { 32 },
+            rust_target,
+            conditions: conditions.unwrap_or_default(),
+            bounds,
+        }
+    }
+
+    fn is_core(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
     /// The processor or core with a name, or the first processor with a Rust target.
     ///
     /// # Errors
     ///
     /// If none is known; the text lists those that are.
     pub fn find(name: &str) -> Result<Self, String> {
-        let targets = Targets::committed();
-        let cycles = Cycles::committed();
-        let conditions =
-            |core: pathbound::Core| format!("{}. Source of the cycles: {}", core.conditions(), core.source());
-        let code = |rustc: &str, target: &str, features: &str| {
-            let features = if features.is_empty() { String::new() } else { format!(", {features}") };
-            format!("{rustc} for {target}{features}")
-        };
-        if let Some((name, target)) = targets.find(name) {
-            let core = pathbound::Core::find(name);
-            return Ok(Self {
-                name: name.into(),
-                unit: if core.is_some() { "cycle" } else { "instruction" }.into(),
-                code: code(&targets.rustc, &target.rust_target, &target.features),
-                word_bits: if target.rust_target.contains("64") { 64 } else { 32 },
-                conditions: core.map(conditions).unwrap_or_default(),
-                bounds: target.bounds.clone(),
-            });
-        }
-        let found = pathbound::Core::find(name).and_then(|core| Some((core, cycles.cores.get(core.name())?)));
-        let Some((core, on_core)) = found else {
-            let is_core = |name: &&String| pathbound::Core::find(name).is_some();
-            let (simulated, others) = (cycles.cores.keys(), || targets.targets.iter());
-            let processors = others().filter(|(name, _)| !is_core(name));
-            let processors: Vec<String> =
-                processors.map(|(name, target)| format!("{name} ({})", target.rust_target)).collect();
-            let cores: Vec<&str> =
-                simulated.chain(others().map(|(name, _)| name).filter(is_core)).map(String::as_str).collect();
-            return Err(format!(
+        let all = || Self::all().iter();
+        let named = all().find(|one| one.name.eq_ignore_ascii_case(name));
+        let found = named.or_else(|| all().find(|one| one.rust_target == name));
+        found.cloned().ok_or_else(|| {
+            let processors = all().filter(|one| !one.is_core());
+            let processors: Vec<String> = processors.map(|one| format!("{} ({})", one.name, one.rust_target)).collect();
+            let cores: Vec<&str> = all().filter(|one| one.is_core()).map(|one| one.name.as_str()).collect();
+            format!(
                 "there are no committed bounds for {name:?}, only for the processors {} and the cores {}",
                 processors.join(", "),
                 cores.join(", ")
-            ));
-        };
-        let bounds = |ranges: &BTreeMap<String, super::cycles::Range>| {
-            ranges.iter().map(|(operation, range)| (operation.clone(), range.bound)).collect()
-        };
-        Ok(Self {
-            name: core.name().into(),
-            unit: "cycle".into(),
-            code: code(&cycles.rustc, &on_core.rust_target, &on_core.features),
-            word_bits: 32,
-            conditions: conditions(core),
-            bounds: on_core.bounds.iter().map(|(subject, ranges)| (subject.clone(), bounds(ranges))).collect(),
+            )
         })
     }
 
@@ -134,11 +143,12 @@ mod tests {
         let targets = Targets::committed();
         for (name, target) in &targets.targets {
             assert!(target.bounds["tlsf"]["allocate"] > 50, "{name}");
-            assert_eq!(targets.find(&name.to_lowercase()).map(|(found, _)| found), Some(name.as_str()));
+            assert_eq!(Elsewhere::find(&name.to_lowercase()).map(|found| found.name).as_ref(), Ok(name));
         }
-        assert_eq!(targets.find("riscv32imc-unknown-none-elf").map(|(name, _)| name), Some("RV32IMC"));
-        assert_eq!(targets.find("thumbv6m-none-eabi").map(|(name, _)| name), Some("Armv6-M"), "not a core");
-        assert!(targets.find("z80").is_none());
+        let by_target = |target| Elsewhere::find(target).map(|found| found.name);
+        assert_eq!(by_target("riscv32imc-unknown-none-elf"), Ok("RV32IMC".into()));
+        assert_eq!(by_target("thumbv6m-none-eabi"), Ok("Armv6-M".into()), "not a core");
+        assert_eq!(Elsewhere::all().len(), targets.targets.len() + Cycles::committed().cores.len());
     }
 
     #[test]
