@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The emulator that runs them, where they are not for this machine (`ci/test_big_endian.sh`).
+/// The emulator that runs them, where they are not for this machine (`ci/test_emulated.sh`).
 const EMULATOR: &str = "TESTS_EMULATOR";
 
 /// A command that runs a program.
