@@ -15,7 +15,7 @@ SEEDS = range(101, 141)
 FEW = {"serv": ("tlsf", "half-fit")}
 # Another core that executes the same code in other cycles.
 WRONG = {"picorv32": "ibex-small", "ibex-small": "picorv32", "ibex-small-zb": "ibex-maxperf-zb",
-         "ibex-maxperf-zb": "ibex-small-zb", "serv": "picorv32"}
+         "ibex-maxperf": "ibex-small", "ibex-maxperf-zb": "ibex-small-zb", "serv": "picorv32"}
 CORES = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
 
 

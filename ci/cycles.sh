@@ -22,6 +22,7 @@ done <<'CORES'
 picorv32 RV32IMC riscv32imc-unknown-none-elf none rv32imc imc
 ibex-small RV32IMC riscv32imc-unknown-none-elf none rv32imc imc
 ibex-small-zb RV32IMC+Zb riscv32imc-unknown-none-elf +zba,+zbb,+zbs rv32imc_zba1p0_zbb1p0_zbs1p0 imc_zb
+ibex-maxperf RV32IMC riscv32imc-unknown-none-elf none rv32imc imc
 ibex-maxperf-zb RV32IMC+Zb riscv32imc-unknown-none-elf +zba,+zbb,+zbs rv32imc_zba1p0_zbb1p0_zbs1p0 imc_zb
 serv RV32I riscv32i-unknown-none-elf none rv32i i
 CORES

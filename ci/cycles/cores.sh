@@ -50,7 +50,9 @@ rtl=(--top-module ibex_top -DRVFI -DSYNTHESIS -Wno-ENUMVALUE --unroll-count 72
     "$prim/prim_"{util,count,cipher,secded,mubi,ram_1p}_pkg.sv "$ibex/rtl/ibex_"{pkg,top}.sv)
 build ibex-small IBEX "${rtl[@]}"
 build ibex-small-zb IBEX -GRV32B=1 "${rtl[@]}"
-build ibex-maxperf-zb IBEX -GRV32B=1 -GRV32M=3 "-GBranchTargetALU=1'b1" "-GWritebackStage=1'b1" "${rtl[@]}"
+maxperf=(-GRV32M=3 "-GBranchTargetALU=1'b1" "-GWritebackStage=1'b1")
+build ibex-maxperf IBEX "${maxperf[@]}" "${rtl[@]}"
+build ibex-maxperf-zb IBEX -GRV32B=1 "${maxperf[@]}" "${rtl[@]}"
 
 build serv SERV --top-module serv_rf_top -DRISCV_FORMAL "-GRESET_PC=32'h80000080" -y "$out/wheels/serv" \
     "$out/wheels/serv/serv_rf_top.v"

@@ -100,7 +100,7 @@ fn executions_are_within_bounds_and_in_the_graph() {
         assert!(reached >= 10 && tables >= 1, "{}: {reached} bounds are reached, {tables} tables", target.name);
         let cores: &[&str] = match target.name {
             "rv32im_zba_zbb_zbs" => &["ibex-small-zb", "ibex-maxperf-zb"],
-            name if name.starts_with("rv32") => &["picorv32", "ibex-small", "ibex-small-zb", "ibex-maxperf-zb"],
+            name if name.starts_with("rv32") => &["picorv32", "ibex-small", "ibex-maxperf", "ibex-maxperf-zb"],
             "thumbv6m" => &["cortex-m0", "cortex-m0+", "cortex-m3", "cortex-m4"],
             "thumbv7m" => &["cortex-m3", "cortex-m4"],
             "thumbv7em-hf" => &["cortex-m4"],

@@ -78,9 +78,8 @@ pub struct Arguments {
     heap: Option<u64>,
 
     /// The program runs on this processor: Armv6-M, Armv7-M, Armv7E-M, RV32IMC, RV32IMC+Zb, A64, or a Rust target; or
-    /// on this core, whose bounds are in cycles: picorv32, ibex-small, ibex-small-zb, ibex-maxperf-zb, serv, cortex-m0,
-    /// cortex-m0+, cortex-m3, cortex-m4. Its committed bounds decide; operations with loops have none. Regions are those
-    /// of a 64-bit machine nevertheless. Not with --threads.
+    /// on a core of `rtalloc bound --core`, whose bounds are in cycles. Its committed bounds decide; operations with loops
+    /// have none. Regions are those of a 64-bit machine nevertheless. Not with --threads.
     #[arg(long, value_name = "NAME", value_parser = Elsewhere::find)]
     target: Option<Elsewhere>,
 

@@ -136,11 +136,11 @@ pub struct Arguments {
     ])]
     target: Option<String>,
 
-    /// Bounds the cycles of a core instead of instructions. The models of picorv32, ibex-small, ibex-small-zb,
-    /// ibex-maxperf-zb and serv were compared with their RTL; those of cortex-m0, cortex-m0+, cortex-m3 and cortex-m4
-    /// are the tables of their manuals, not validated here. With --binary, of its functions; otherwise prints the committed bounds of the
-    /// allocators' operations without loops and, where the core was simulated, the most cycles of a call; --mhz is then
-    /// the only other option.
+    /// Bounds the cycles of a core instead of instructions. The models of picorv32, serv, ibex-small and ibex-maxperf,
+    /// the latter two also with Zba, Zbb and Zbs (-zb), were compared with their RTL; those of cortex-m0, cortex-m0+,
+    /// cortex-m3 and cortex-m4 are the tables of their manuals, not validated here. With --binary, of its functions;
+    /// otherwise prints the committed bounds of the allocators' operations without loops and, where the core was
+    /// simulated, the most cycles of a call; --mhz is then the only other option.
     #[arg(long, value_name = "CORE", value_parser = core, conflicts_with_all = [
         "operation", "proves_only", "check", "against", "save", "target",
     ])]

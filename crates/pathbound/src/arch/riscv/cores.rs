@@ -7,7 +7,8 @@ use crate::image::Image;
 use crate::unit::Cost;
 
 /// The cores.
-pub(in crate::arch) const CORES: &[&dyn CostModel] = &[&PICORV32, &IBEX_SMALL, &IBEX_SMALL_ZB, &IBEX_MAXPERF_ZB, &SERV];
+pub(in crate::arch) const CORES: &[&dyn CostModel] =
+    &[&PICORV32, &IBEX_SMALL, &IBEX_SMALL_ZB, &IBEX_MAXPERF, &IBEX_MAXPERF_ZB, &SERV];
 
 /// The cycles of a core's instructions, by kind.
 struct Table {
@@ -215,6 +216,23 @@ const IBEX_SMALL_ZB: Table = Table {
     ..IBEX_SMALL
 };
 
+const IBEX_MAXPERF: Table = Table {
+    about: About {
+        name: "ibex-maxperf",
+        arch: Arch::RV32,
+        conditions: "Ibex, RV32IMC, three stages, branch target ALU, single-cycle multiplier, without instruction \
+                     cache, branch predictor, PMP and SecureIbex; separate ports for instructions and data, without \
+                     wait states; aligned accesses to data, no interrupts",
+        source: IBEX_SMALL.about.source,
+    },
+    load: 1,
+    store: 1,
+    multiply: Some([1, 2]),
+    branch: [1, 2],
+    load_use: 1,
+    ..IBEX_SMALL
+};
+
 const IBEX_MAXPERF_ZB: Table = Table {
     about: About {
         name: "ibex-maxperf-zb",
@@ -223,14 +241,10 @@ const IBEX_MAXPERF_ZB: Table = Table {
                      single-cycle multiplier, without instruction cache, branch predictor, PMP and SecureIbex; \
                      separate ports for instructions and data, without wait states; aligned accesses to data, no \
                      interrupts",
-        source: IBEX_SMALL_ZB.about.source,
+        source: IBEX_SMALL.about.source,
     },
-    load: 1,
-    store: 1,
-    multiply: Some([1, 2]),
-    branch: [1, 2],
-    load_use: 1,
-    ..IBEX_SMALL_ZB
+    bits: IBEX_SMALL_ZB.bits,
+    ..IBEX_MAXPERF
 };
 
 const SERV: Table = Table {
