@@ -114,6 +114,11 @@ def cell(name, found, command, operation):
 
 now = {name: {"rust_target": target, "features": features, "bounds": bounds(name)} for name, target, features in BUILT}
 now |= {core: {**now[name], "bounds": bounds(name, ["--core", core])} for core, name in CORES.items()}
+# What a user's own build gives.
+printed = subprocess.run([rtalloc, "bound", "tlsf", "--target", "thumbv7em-none-eabihf"], capture_output=True, text=True).stdout
+row = next((line.split()[1:] for line in printed.splitlines() if line.startswith("tlsf ")), None)
+if "has just built" not in printed or row != [str(most) for most in now["Armv7E-M"]["bounds"]["tlsf"].values()]:
+    sys.exit(f"rtalloc bound --target prints other bounds than the committed ones:\n{printed}")
 seen = {name: observed(name, one["rust_target"], one["bounds"]) for name, one in now.items()
         if name not in CORES}
 text = f"""# Bounds on other processors

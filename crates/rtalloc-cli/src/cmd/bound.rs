@@ -2,6 +2,8 @@
 
 use super::arguments::operation;
 use super::destination::{Files, print};
+use super::link::{allocators_for, is_unlinked, link};
+use super::note;
 use super::progress::Bar;
 use crate::present;
 use crate::present::table::Look;
@@ -57,8 +59,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// that no fact bounds, recursion, indirect jumps, repeated string instructions, calls of code
 /// outside this program.
 ///
-/// With --binary and --symbol it bounds any function of a linked ELF file: a program, a library or
-/// firmware for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64.
+/// With --binary and --symbol it bounds any function of an ELF file: a program, a library or firmware
+/// for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64. A static library or an object file is linked
+/// first, alone; everything that the function calls must be in it.
 ///
 /// A bound counts instructions, not time, or with --core the cycles of some RISC-V and Cortex-M cores.
 /// METHODOLOGY.md describes how to get from instructions to time. The whole table takes a minute or two, that of one allocator some ten seconds.
@@ -127,9 +130,10 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "binary")]
     never_returns: Vec<String>,
 
-    /// Prints the committed bounds of the allocators' code for another processor: Armv6-M, Armv7-M, Armv7E-M, RV32IMC,
-    /// RV32IMC+Zb, A64, or a Rust target, such as thumbv7em-none-eabihf; or for a core, as --core. Operations without
-    /// loops only.
+    /// Bounds the allocators' operations without loops on another processor. For a Rust target, such as
+    /// thumbv7em-none-eabihf, builds them with this machine's toolchain, which takes half a minute, or prints the
+    /// committed bounds if it cannot, and says which. For Armv6-M, Armv7-M, Armv7E-M, RV32IMC, RV32IMC+Zb or A64, prints
+    /// the committed bounds; for a core, as --core.
     #[arg(long, value_name = "NAME", conflicts_with_all = [
         "operation", "explain", "proves_only", "loops", "conflict", "certificate", "check", "binary", "against", "save",
         "json",
@@ -180,6 +184,8 @@ Examples:
                                                        a function of your own program
   rtalloc bound --binary firmware.elf --symbol step    the same on a Cortex-M or RISC-V core
   rtalloc bound tlsf half-fit --target Armv7E-M        committed bounds for another processor
+  rtalloc bound tlsf --target thumbv7em-none-eabihf    bounds of code that your toolchain builds now
+  rtalloc bound --binary libfilter.a --symbol step     a function of a library, linked alone
   rtalloc bound tlsf --core ibex-small --mhz 100       cycles and microseconds
   rtalloc bound --binary firmware.elf --symbol step --core ibex-small --mhz 100
                                                        the same of a function of your own firmware
@@ -306,17 +312,31 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
     Ok(text)
 }
 
-/// The committed bounds of code for another processor.
+/// The bounds of code for another processor: for a Rust target, of code that this machine's toolchain builds, if it can;
+/// otherwise the committed ones.
 fn on_target(name: &str, mhz: Option<f64>, subjects: &[&'static Subject]) -> anyhow::Result<String> {
     const OPERATIONS: [&str; 3] = ["allocate", "allocate aligned", "deallocate"];
-    let Elsewhere { name, code, bounds, .. } = Elsewhere::find(name).map_err(anyhow::Error::msg)?;
-    if let Some(core) = Core::find(&name) {
-        return on_core(described(core, mhz), subjects);
+    if Core::find(name).is_some() {
+        let core = Elsewhere::find(name).map_err(anyhow::Error::msg)?.name;
+        return on_core(described(Core::find(&core).context("a core")?, mhz), subjects);
     }
     anyhow::ensure!(
         mhz.is_none(),
         "--mhz: bounds for {name} are in instructions; those for cores (--core) are in cycles"
     );
+    let committed = Elsewhere::find(name);
+    let is_processor = committed.as_ref().is_ok_and(|found| found.name.eq_ignore_ascii_case(name));
+    let built = if is_processor { Err(String::new()) } else { built(name, subjects)? };
+    let (code, whose, bounds) = match (built, committed) {
+        (Ok((rustc, bounds)), _) => {
+            (format!("{name} code by {rustc}"), "This machine's toolchain has just built the code".to_owned(), bounds)
+        }
+        (Err(why), Ok(Elsewhere { name, code, bounds, .. })) => {
+            let because = if why.is_empty() { why } else { format!(", because {why}") };
+            (format!("{name} code by {code}"), format!("This table is committed{because}"), bounds)
+        }
+        (Err(why), Err(unknown)) => anyhow::bail!("{unknown}; and {name} cannot be built: {why}"),
+    };
     let cell = |bounds: &BTreeMap<String, u64>, what| bounds.get(what).map_or_else(|| "-".into(), u64::to_string);
     let row = |subject: &&&Subject| {
         let bounds = bounds.get(subject.name)?;
@@ -325,18 +345,52 @@ fn on_target(name: &str, mhz: Option<f64>, subjects: &[&'static Subject]) -> any
     let rows: Vec<Vec<String>> = subjects.iter().filter_map(|subject| row(&subject)).collect();
     anyhow::ensure!(
         !rows.is_empty(),
-        "there are no committed bounds for these allocators on {name}: ci/targets.sh does not cover them, or their \
-         operations have loops"
+        "there are no bounds for these allocators on {name}: ci/no_std does not have them, or their operations have loops"
     );
     let look = Look::of_stdout();
     let headings = [&["allocator"][..], &OPERATIONS].concat();
     let note = format!(
-        "Most instructions of a call that reports no misuse, by static bounds of {name} code by {code}, with 32-bit tags \
-         (tlsf-small: 16) and without statistics. -: no bound without facts about loops. This table is committed; your \
-         firmware is other code: bound it with --binary FILE --symbol NAME."
+        "Most instructions of a call that reports no misuse, by static bounds of {code}, with 32-bit tags (tlsf-small: \
+         16) and without statistics. -: no bound without facts about loops. {whose}; your firmware is other code: bound \
+         it with --binary FILE --symbol NAME."
     );
     let table = present::table::table(&headings, 1, rows.into_iter(), look);
     Ok(format!("{table}{}\n", wrapped(&note, look.columns.min(120), 0)))
+}
+
+/// Bounds by allocator, then by operation.
+type Bounds = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// The bounds of the allocators' code for a Rust target, built by this machine's toolchain, and the compiler; or why
+/// there are none.
+fn built(target: &str, subjects: &[&'static Subject]) -> anyhow::Result<Result<(String, Bounds), String>> {
+    const ENDS: [(&str, &str); 3] =
+        [("allocate", "allocate"), ("aligned", "allocate aligned"), ("deallocate", "deallocate")];
+    note(&format!("rtalloc: building the allocators for {target}\n"));
+    let (archive, rustc) = match allocators_for(target) {
+        Ok(built) => built,
+        Err(why) => return Ok(Err(why)),
+    };
+    let symbol = |subject: &Subject, end: &str| format!("{}_{end}", subject.name.replace('-', "_"));
+    let functions: Vec<String> =
+        subjects.iter().flat_map(|subject| ENDS.map(|(end, _)| symbol(subject, end))).collect();
+    let linked = link(&archive, &functions)?;
+    let file = ElfFile::open(&linked.program)?;
+    let mut never = NeverReturns::default();
+    // A file in which no chosen allocator has it.
+    let _ = never.add(&file, "rtalloc::hook::report");
+    let mut bounds = Bounds::new();
+    for subject in subjects {
+        for (end, operation) in ENDS {
+            let Ok(entry) = entry(&file, &symbol(subject, end)) else { continue };
+            let answer =
+                proved_as_fits(Unit::Instructions, &file, entry, &Facts::default(), &never, &mut HashSet::new());
+            if let Ok(bound) = answer {
+                bounds.entry(subject.name.into()).or_default().insert(operation.into(), bound.most);
+            }
+        }
+    }
+    Ok(Ok((rustc, bounds)))
 }
 
 /// Bounds allocators of this program.
@@ -479,7 +533,16 @@ fn baseline(path: &Path) -> anyhow::Result<Baseline> {
 /// Bounds functions of a user's file.
 fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!arguments.symbol.is_empty(), "--binary needs a function to bound: --symbol NAME");
-    let file = ElfFile::open(path)?;
+    let linked = if is_unlinked(path) { Some(link(path, &arguments.symbol)?) } else { None };
+    anyhow::ensure!(
+        linked.is_none() || arguments.certificate.is_none(),
+        "--certificate is about a linked file, and {} is none: link it, and give that",
+        path.display()
+    );
+    if let Some(name) = linked.as_ref().and_then(|linked| linked.missing.first()) {
+        anyhow::bail!("{} has no function {name}; names are those of its symbol table (nm)", path.display());
+    }
+    let file = ElfFile::open(linked.as_ref().map_or(path, |linked| &linked.program))?;
     let mut files = Files::new();
     files.reads("--binary", path)?;
     let json = files.output("--json", arguments.json.as_deref())?;
@@ -521,6 +584,13 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     }
     if !replaced {
         print(&rendered(&study, arguments.explain)).context("standard output")?;
+    }
+    if linked.is_some() {
+        note(&format!(
+            "rtalloc: {} is not linked: the functions and what they call were linked alone. In your program they have \
+             other addresses, on which cycles may depend, and perhaps other callees\n",
+            path.display()
+        ));
     }
     Ok(if bounds.len() == arguments.symbol.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

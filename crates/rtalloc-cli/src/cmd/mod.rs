@@ -13,6 +13,7 @@ pub mod export;
 pub mod generate;
 pub mod inspect;
 pub mod interleave;
+mod link;
 pub mod merge;
 pub mod progress;
 pub mod record;

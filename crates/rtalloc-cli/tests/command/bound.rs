@@ -671,7 +671,7 @@ fn what_is_no_linked_program_is_refused() {
     assert_has(&refused("/dev/null"), &["is not a regular file"]);
     assert_has(&refused("weights.s"), &["weights.s is not an ELF file"]);
     folder.compile(&["-c", "-o", "weights.o", "weights.s"]);
-    assert_has(&refused("weights.o"), &["weights.o is an object file", "link it first"]);
+    assert_has(&refused("weights.o"), &["weights.o cannot be linked alone", "undefined symbol: fatal"]);
     let whole = std::fs::read(&folder.library).expect("the library");
     std::fs::write(folder.path("half.so"), &whole[..whole.len() / 8]).expect("written");
     assert_has(&refused("half.so"), &["half.so"]);
@@ -840,4 +840,47 @@ fn cycles_of_a_core_are_printed_or_refused_with_the_reason() {
     );
     let of_another = folder.function("choose").args(["--core", "serv"]).assert().failure();
     assert_has(&text(&of_another.get_output().stdout), &["serv executes RV32"]);
+}
+
+/// A library's function is linked with what it calls; what is not in the library is named.
+#[test]
+fn a_static_library_is_linked_alone() {
+    let folder = Folder::new();
+    let source = "__attribute__((weak)) void hook(void);\n\
+                  int missing(int);\n\
+                  int helper(int);\n\
+                  int step(int x) { return 3 * helper(x); }\n\
+                  int hooked(int x) { hook(); return x; }\n\
+                  int lost(int x) { return missing(x); }\n";
+    std::fs::write(folder.path("step.c"), source).expect("written");
+    std::fs::write(folder.path("helper.c"), "int helper(int x) { return x > 3 ? x + 1 : x - 1; }\n").expect("written");
+    folder.compile(&["-O1", "-ffunction-sections", "-fcf-protection=none", "-c", "step.c", "helper.c"]);
+    let mut archiver = std::process::Command::new("ar");
+    archiver.current_dir(&folder.folder).args(["rcs", "lib.a", "step.o", "helper.o"]);
+    assert!(archiver.status().expect("ar").success());
+    let of = |file: &str, symbol: &str| {
+        let mut command = bound();
+        command.current_dir(&folder.folder).args(["--binary", file, "--symbol", symbol]);
+        command
+    };
+    // The calls in the whole count: more than of the helper alone.
+    let most = |symbol: &str| bounded(&answer(of("lib.a", symbol).args(["--json", "-"]))).most;
+    assert!(most("step") >= most("helper") + 3);
+    let noted = of("lib.a", "step").assert().success();
+    assert_has(&text(&noted.get_output().stderr), &["lib.a is not linked", "linked alone"]);
+    assert_has(&refusal(&mut of("lib.a", "hooked")), &["weak functions", "hook"]);
+    assert_has(&refusal(&mut of("lib.a", "lost")), &["cannot be linked alone", "undefined symbol: missing"]);
+    assert_has(&refusal(&mut of("step.o", "step")), &["undefined symbol: helper"]);
+    assert_has(&refusal(&mut of("lib.a", "nothing")), &["has no function nothing"]);
+    assert_has(&refusal(of("lib.a", "step").args(["--certificate", "step.json"])), &["link it"]);
+}
+
+/// Without a toolchain, bounds for a Rust target are the committed ones.
+#[test]
+fn without_a_toolchain_bounds_of_a_target_are_committed() {
+    let mut command = bound();
+    command.args(["tlsf", "--target", "thumbv7em-none-eabihf"]).env("PATH", "");
+    let committed = Targets::committed().targets["Armv7E-M"].bounds["tlsf"]["allocate"].to_string();
+    assert_has(&answer(&mut command), &["This table is committed, because there is no rustc", &committed]);
+    assert_has(&refusal(bound().args(["tlsf", "--target", "z80"]).env("PATH", "")), &["cannot be built", "no rustc"]);
 }
