@@ -126,8 +126,8 @@ text = f"""# Bounds on other processors
 The most instructions that an operation executes, or the most cycles that it takes, by static bounds of the code for
 each processor as compiled by {compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags
 (`tlsf-small`: 16) and without statistics. Calls that report misuse are not covered. Operations that need facts about
-loops are left out, as is `reallocate`; `-` is such an operation. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound
---target` prints a column; those without a unit are in instructions.
+loops are left out, as is `reallocate`. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound
+--target` prints a column; columns without a unit count instructions.
 
 The same code executes 6,000 random operations of each allocator under QEMU, which logs every instruction. No operation
 executes more instructions than its bound; those that reach it are **bold**.

@@ -16,9 +16,9 @@ use std::process::ExitCode;
 /// The table has a line for each: which block serves a request, what is stated and what is proved
 /// of its operations, how its blocks are made, and what it never serves. With names, the full
 /// summary of each: every fact of its contract, the static bounds of its operations in this very
-/// program, its control structure in heaps of three sizes, what it does not do, when to use it
-/// and when not, and its parameters. With groups (ours, peers, dozen, a family), the table of
-/// those.
+/// program, the committed bounds on other processors and cores, its control structure in heaps
+/// of three sizes, what it does not do, when to use it and when not, and its parameters. With
+/// groups (ours, peers, dozen, a family), the table of those.
 ///
 /// cost is the class that the contract, or a peer's author, states: H is the heap's size, n the
 /// number of free blocks. bound is the most x86-64 instructions the operation executes, whatever

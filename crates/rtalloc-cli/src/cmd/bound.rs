@@ -59,9 +59,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// that no fact bounds, recursion, indirect jumps, repeated string instructions, calls of code
 /// outside this program.
 ///
-/// With --binary and --symbol it bounds any function of an ELF file: a program, a library or firmware
-/// for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64. A static library or an object file is linked
-/// first, alone; everything that the function calls must be in it.
+/// With --binary and --symbol it bounds any function of an ELF file: a program, a library or
+/// firmware for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64. A static library or an
+/// object file is linked first, alone; everything that the function calls must be in it.
 ///
 /// A bound counts instructions, not time, or with --core the cycles of some RISC-V and Cortex-M cores.
 /// METHODOLOGY.md describes how to get from instructions to time. The whole table takes a minute or two, that of one allocator some ten seconds.
@@ -115,12 +115,13 @@ pub struct Arguments {
     #[arg(long)]
     strict: bool,
 
-    /// Bounds functions of this linked ELF file (program, shared library or firmware) instead of allocators. The file
-    /// needs its symbol table.
+    /// Bounds functions of this ELF file instead of allocators: of a program, shared library or firmware, or of a static
+    /// library or object file, which is linked first. It needs its symbol table.
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
 
-    /// Function of the binary: its name, mangled or not, or its address (0x...). May be given several times.
+    /// Function of the binary: its name, mangled or not, or its address (0x...); in a static library or object file, the
+    /// name of a global function as in its symbol table. May be given several times.
     #[arg(long, value_name = "NAME", requires = "binary")]
     symbol: Vec<String>,
 
@@ -131,9 +132,10 @@ pub struct Arguments {
     never_returns: Vec<String>,
 
     /// Bounds the allocators' operations without loops on another processor. For a Rust target, such as
-    /// thumbv7em-none-eabihf, builds them with this machine's toolchain, which takes half a minute, or prints the
-    /// committed bounds if it cannot, and says which. For Armv6-M, Armv7-M, Armv7E-M, RV32IMC, RV32IMC+Zb or A64, prints
-    /// the committed bounds; for a core, as --core.
+    /// thumbv7em-none-eabihf, builds them with this machine's toolchain in half a minute, from the source that this rtalloc
+    /// was built from and into its target folder, with RUSTFLAGS as they are; if it cannot, prints the committed bounds and
+    /// the reason. For Armv6-M, Armv7-M, Armv7E-M, RV32IMC, RV32IMC+Zb or A64, prints the committed bounds; for a core,
+    /// as --core.
     #[arg(long, value_name = "NAME", conflicts_with_all = [
         "operation", "explain", "proves_only", "loops", "conflict", "certificate", "check", "binary", "against", "save",
         "json",
@@ -154,8 +156,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = mhz, requires = "core")]
     mhz: Option<f64>,
 
-    /// With --core and --binary, on Cortex-M: wait states of the memory that code is read from, usually flash. Data are
-    /// taken to be in memory without any.
+    /// With --core and --binary, on Cortex-M: wait states of the memory of code and constants (.rodata), usually flash.
+    /// All other data are taken to be in another memory without any.
     #[arg(long, value_name = "N", requires = "core", requires = "binary", default_value_t = 0)]
     wait_states: u8,
 
@@ -187,7 +189,7 @@ Examples:
   rtalloc bound tlsf --target thumbv7em-none-eabihf    bounds of code that your toolchain builds now
   rtalloc bound --binary libfilter.a --symbol step     a function of a library, linked alone
   rtalloc bound tlsf --core ibex-small --mhz 100       cycles and microseconds
-  rtalloc bound --binary firmware.elf --symbol step --core ibex-small --mhz 100
+  rtalloc bound --binary firmware.elf --symbol step --core cortex-m4 --wait-states 5 --mhz 168
                                                        the same of a function of your own firmware
 
 The exit status is 0 on success, even if an allocator has no bound; 1 when an argument is invalid, a function
@@ -305,6 +307,13 @@ fn on_core(core: result::bounds::Core, subjects: &[&'static Subject]) -> anyhow:
         core.assumed(),
         core.name
     );
+    let slow = if Core::find(&core.name).is_some_and(|known| known.with_wait_states(1).is_ok()) {
+        "Flash usually has wait states at high clocks, with which these bounds do not hold: use --binary, --symbol and \
+         --wait-states.\n"
+    } else {
+        ""
+    };
+    let note = format!("{slow}{note}");
     let mut text = present::table::table(&headings, 2, rows.into_iter(), look);
     for line in note.split('\n') {
         let _ = writeln!(text, "{}", wrapped(line, look.columns.min(120), 0));
@@ -328,8 +337,9 @@ fn on_target(name: &str, mhz: Option<f64>, subjects: &[&'static Subject]) -> any
     let is_processor = committed.as_ref().is_ok_and(|found| found.name.eq_ignore_ascii_case(name));
     let built = if is_processor { Err(String::new()) } else { built(name, subjects)? };
     let (code, whose, bounds) = match (built, committed) {
-        (Ok((rustc, bounds)), _) => {
-            (format!("{name} code by {rustc}"), "This machine's toolchain has just built the code".to_owned(), bounds)
+        (Ok(Built { rustc, archive, bounds }), _) => {
+            let whose = format!("This machine's toolchain has just built the code, {}", archive.display());
+            (format!("{name} code by {rustc}"), whose, bounds)
         }
         (Err(why), Ok(Elsewhere { name, code, bounds, .. })) => {
             let because = if why.is_empty() { why } else { format!(", because {why}") };
@@ -345,29 +355,34 @@ fn on_target(name: &str, mhz: Option<f64>, subjects: &[&'static Subject]) -> any
     let rows: Vec<Vec<String>> = subjects.iter().filter_map(|subject| row(&subject)).collect();
     anyhow::ensure!(
         !rows.is_empty(),
-        "there are no bounds for these allocators on {name}: ci/no_std does not have them, or their operations have loops"
+        "there are no bounds for these allocators on {name}: they are not among those that can be built without std, or \
+         their operations have loops"
     );
     let look = Look::of_stdout();
     let headings = [&["allocator"][..], &OPERATIONS].concat();
     let note = format!(
         "Most instructions of a call that reports no misuse, by static bounds of {code}, with 32-bit tags (tlsf-small: \
          16) and without statistics. -: no bound without facts about loops. {whose}; your firmware is other code: bound \
-         it with --binary FILE --symbol NAME."
+         it with --binary FILE --symbol NAME --never-returns rtalloc::hook::report."
     );
     let table = present::table::table(&headings, 1, rows.into_iter(), look);
     Ok(format!("{table}{}\n", wrapped(&note, look.columns.min(120), 0)))
 }
 
-/// Bounds by allocator, then by operation.
-type Bounds = BTreeMap<String, BTreeMap<String, u64>>;
+/// The allocators, built for a Rust target.
+struct Built {
+    rustc: String,
+    archive: PathBuf,
+    /// By allocator, then by operation.
+    bounds: BTreeMap<String, BTreeMap<String, u64>>,
+}
 
-/// The bounds of the allocators' code for a Rust target, built by this machine's toolchain, and the compiler; or why
-/// there are none.
-fn built(target: &str, subjects: &[&'static Subject]) -> anyhow::Result<Result<(String, Bounds), String>> {
+/// Builds the allocators for a Rust target with this machine's toolchain, and bounds them; or says why it cannot.
+fn built(target: &str, subjects: &[&'static Subject]) -> anyhow::Result<Result<Built, String>> {
     const ENDS: [(&str, &str); 3] =
         [("allocate", "allocate"), ("aligned", "allocate aligned"), ("deallocate", "deallocate")];
-    note(&format!("rtalloc: building the allocators for {target}\n"));
-    let (archive, rustc) = match allocators_for(target) {
+    let announce = || note(&format!("rtalloc: building the allocators for {target}\n"));
+    let (archive, rustc) = match allocators_for(target, &announce) {
         Ok(built) => built,
         Err(why) => return Ok(Err(why)),
     };
@@ -379,7 +394,7 @@ fn built(target: &str, subjects: &[&'static Subject]) -> anyhow::Result<Result<(
     let mut never = NeverReturns::default();
     // A file in which no chosen allocator has it.
     let _ = never.add(&file, "rtalloc::hook::report");
-    let mut bounds = Bounds::new();
+    let mut bounds = BTreeMap::<String, BTreeMap<String, u64>>::new();
     for subject in subjects {
         for (end, operation) in ENDS {
             let Ok(entry) = entry(&file, &symbol(subject, end)) else { continue };
@@ -390,7 +405,7 @@ fn built(target: &str, subjects: &[&'static Subject]) -> anyhow::Result<Result<(
             }
         }
     }
-    Ok(Ok((rustc, bounds)))
+    Ok(Ok(Built { rustc, archive, bounds }))
 }
 
 /// Bounds allocators of this program.
@@ -536,11 +551,14 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     let linked = if is_unlinked(path) { Some(link(path, &arguments.symbol)?) } else { None };
     anyhow::ensure!(
         linked.is_none() || arguments.certificate.is_none(),
-        "--certificate is about a linked file, and {} is none: link it, and give that",
+        "--certificate requires a linked file, and {} is not linked: link it, and pass the result to --binary",
         path.display()
     );
     if let Some(name) = linked.as_ref().and_then(|linked| linked.missing.first()) {
-        anyhow::bail!("{} has no function {name}; names are those of its symbol table (nm)", path.display());
+        anyhow::bail!(
+            "{} has no global function {name}; give the name in its symbol table (nm lists them)",
+            path.display()
+        );
     }
     let file = ElfFile::open(linked.as_ref().map_or(path, |linked| &linked.program))?;
     let mut files = Files::new();
@@ -587,8 +605,8 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     }
     if linked.is_some() {
         note(&format!(
-            "rtalloc: {} is not linked: the functions and what they call were linked alone. In your program they have \
-             other addresses, on which cycles may depend, and perhaps other callees\n",
+            "rtalloc: {} is not linked: the functions and what they call were linked alone, and the SHA-256 is that of the \
+             result. In your program they have other addresses, on which cycles may depend, and perhaps other callees\n",
             path.display()
         ));
     }

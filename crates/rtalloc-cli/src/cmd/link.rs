@@ -1,5 +1,5 @@
-//! Links archives and object files, because code has its final addresses and calls only in a linked file; and builds the
-//! allocators for another processor.
+//! Links archives and object files, because code has its final addresses only in a linked file; and builds the allocators
+//! for another processor.
 
 use anyhow::Context as _;
 use object::{Object as _, ObjectSymbol as _};
@@ -42,7 +42,7 @@ pub(super) fn link(library: &Path, functions: &[String]) -> anyhow::Result<Linke
     let said = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(
         output.status.success(),
-        "{} cannot be linked alone; link your program, and give that:\n{}",
+        "{} cannot be linked alone; link your program, and pass it to --binary:\n{}",
         library.display(),
         said.trim_end()
     );
@@ -59,27 +59,22 @@ pub(super) fn link(library: &Path, functions: &[String]) -> anyhow::Result<Linke
     anyhow::ensure!(
         weak.is_empty(),
         "{} refers to weak functions that it does not define, and that your program may define: {}. Link your program, \
-         and give that",
+         and pass it to --binary",
         library.display(),
         weak.join(", ")
     );
     Ok(Linked { program, missing, _folder: folder })
 }
 
-/// The linker that comes with Rust, or that of LLVM: they link for every processor.
+/// The linker that comes with Rust: it links for every processor.
 fn linker() -> anyhow::Result<Command> {
-    if let Some(path) = of_rust() {
-        let mut command = Command::new(path);
-        command.args(["-flavor", "gnu"]);
-        return Ok(command);
-    }
-    let is_there = Command::new("ld.lld").arg("--version").output().is_ok();
-    anyhow::ensure!(
-        is_there,
-        "an archive or object file must be linked first, and there is no linker for every processor: install Rust with \
-         rustup, or LLVM's ld.lld"
-    );
-    Ok(Command::new("ld.lld"))
+    let path = of_rust().context(
+        "a static library or object file must be linked first, by rust-lld, which comes with Rust from rustup and is not \
+         on this machine: install it, or link your program, and pass it to --binary",
+    )?;
+    let mut command = Command::new(path);
+    command.args(["-flavor", "gnu"]);
+    Ok(command)
 }
 
 fn of_rust() -> Option<PathBuf> {
@@ -97,12 +92,13 @@ fn said(command: &mut Command) -> Option<String> {
 /// The allocators behind C functions without std, from which ci/targets.sh makes the committed bounds too.
 const PROBE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/no_std");
 
-/// Builds the allocators for a Rust target with the toolchain of this machine: the archive, and the compiler.
+/// Builds the allocators for a Rust target with the toolchain of this machine: the archive, and the compiler. `announce`
+/// is called before the build, which takes half a minute.
 ///
 /// # Errors
 ///
 /// What is missing.
-pub(super) fn allocators_for(target: &str) -> Result<(PathBuf, String), String> {
+pub(super) fn allocators_for(target: &str, announce: &dyn Fn()) -> Result<(PathBuf, String), String> {
     let rustc = said(Command::new("rustc").arg("--version")).ok_or("there is no rustc on this machine")?;
     let sysroot = said(Command::new("rustc").args(["--print", "sysroot"])).unwrap_or_default();
     if !Path::new(&sysroot).join("lib/rustlib").join(target).is_dir() {
@@ -112,6 +108,7 @@ pub(super) fn allocators_for(target: &str) -> Result<(PathBuf, String), String> 
     if !manifest.exists() {
         return Err("the source that this rtalloc was built from is not there any more".into());
     }
+    announce();
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or(Path::new(PROBE).join("../../target"), PathBuf::from);
     let folder = folder.join("targets").join(target);
     let flags = format!("{} -C debuginfo=line-tables-only", std::env::var("RUSTFLAGS").unwrap_or_default());

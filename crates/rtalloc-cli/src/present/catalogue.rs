@@ -227,7 +227,10 @@ fn elsewhere(summary: &Summary, page: &mut Page) {
         let name = format!("{}, {}s", one.name, one.unit);
         let _ = writeln!(page.text, "{}", row(&name, &mut operations().map(bound)));
     }
-    page.paragraph("committed; `rtalloc bound --target NAME` says for which code, and under which conditions");
+    page.paragraph(
+        "Committed. -: not in the table. Cycles of Cortex-M are from the manuals, not validated. `rtalloc bound --target \
+         NAME` says for which code, and under which conditions.",
+    );
 }
 
 fn blocks(summary: &Summary, page: &mut Page) {

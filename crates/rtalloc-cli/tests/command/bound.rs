@@ -871,7 +871,7 @@ fn a_static_library_is_linked_alone() {
     assert_has(&refusal(&mut of("lib.a", "hooked")), &["weak functions", "hook"]);
     assert_has(&refusal(&mut of("lib.a", "lost")), &["cannot be linked alone", "undefined symbol: missing"]);
     assert_has(&refusal(&mut of("step.o", "step")), &["undefined symbol: helper"]);
-    assert_has(&refusal(&mut of("lib.a", "nothing")), &["has no function nothing"]);
+    assert_has(&refusal(&mut of("lib.a", "nothing")), &["has no global function nothing"]);
     assert_has(&refusal(of("lib.a", "step").args(["--certificate", "step.json"])), &["link it"]);
 }
 

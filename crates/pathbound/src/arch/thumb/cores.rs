@@ -8,7 +8,9 @@
 //! - each word that it touches;
 //! - each of two words that were requested ahead and are not executed, at a branch, taken or not, and every other
 //!   transfer;
-//! - each word that it reads from among the code, and two requests before that.
+//! - each word that it loads, because constants usually lie beside the code, and two requests before the first.
+//!
+//! What is stored, and pushed or popped without a jump, is elsewhere.
 //!
 //! Caches and buffers between core and memory that are slower than the memory in the worst case are not covered.
 
@@ -35,11 +37,15 @@ pub(super) enum Kind {
     Hint,
     /// `cps`
     Mask,
-    /// A load or a store of one register.
-    Access,
+    /// A load of one register, perhaps from the memory of code.
+    Load,
+    /// A store of one register.
+    Store,
     /// A load of this many words relative to the program counter.
     Literal(u8),
-    /// A load or store of this many registers.
+    /// A load of this many registers, perhaps from the memory of code.
+    Loads(u8),
+    /// A store of this many registers, or a load from the stack.
     Accesses(u8),
     /// A load of this many registers, of which the program counter is one.
     AccessesAndJump(u8),
@@ -86,7 +92,15 @@ impl Kind {
             },
             0b00000..=0b01000 | 0b10100 | 0b10101 => Self::Plain,
             0b01001 => Self::Literal(1),
-            0b01010..=0b10011 => Self::Access,
+            0b01010 | 0b01011 if bits(half, 11, 9) < 3 => Self::Store,
+            0b01010 | 0b01011 => Self::Load,
+            0b01100..=0b10011 => {
+                if bit(half, 11) {
+                    Self::Load
+                } else {
+                    Self::Store
+                }
+            }
             0b10110 | 0b10111 => match bits(half, 11, 8) {
                 // `add` and `sub` of the stack pointer; `sxth` and others
                 0 | 2 => Self::Plain,
@@ -100,7 +114,8 @@ impl Kind {
                 15 if matches!(half, 0xbf00 | 0xbf10 | 0xbf40) => Self::Hint,
                 _ => return None,
             },
-            0b11000 | 0b11001 if registers > 0 => Self::Accesses(registers),
+            0b11000 if registers > 0 => Self::Accesses(registers),
+            0b11001 if registers > 0 => Self::Loads(registers),
             0b11010 | 0b11011 if bits(half, 11, 8) < 14 => Self::Branch,
             0b11100 => Self::Jump,
             _ => return None,
@@ -208,8 +223,10 @@ impl CostModel for Table {
     fn memory(&self, wait_states: u8) -> Option<String> {
         Some(match wait_states {
             0 => "memory without wait states".to_owned(),
-            1 => "code in memory with 1 wait state, data in memory with none,".to_owned(),
-            number => format!("code in memory with {number} wait states, data in memory with none,"),
+            1 => "code and constants in memory with 1 wait state, other data in another without any,".to_owned(),
+            number => {
+                format!("code and constants in memory with {number} wait states, other data in another without any,")
+            }
         })
     }
 
@@ -219,8 +236,8 @@ impl CostModel for Table {
         let touched = (place + u64::from(single.length)).div_ceil(4) - place / 4;
         let requested = if single.transfer == Transfer::Next { 0 } else { 2 };
         let read = match kind {
-            Kind::Literal(words) => 2 + i64::from(words),
-            Kind::TableJump => 3,
+            Kind::Load | Kind::TableJump => 3,
+            Kind::Literal(words) | Kind::Loads(words) | Kind::AccessesAndJump(words) => 2 + i64::from(words),
             _ => 0,
         };
         Some(touched.cast_signed() + requested + read)

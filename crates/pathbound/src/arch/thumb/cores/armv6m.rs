@@ -21,8 +21,8 @@ fn cycles(kind: Kind, transfers: bool, access: [i64; 2], taken: i64, call: i64) 
     let fixed = |cycles| Some([cycles, cycles]);
     match kind {
         Kind::Plain | Kind::Hint | Kind::Mask => fixed(1),
-        Kind::Access | Kind::Literal(1) => Some(access),
-        Kind::Accesses(registers) => fixed(1 + i64::from(registers)),
+        Kind::Load | Kind::Store | Kind::Literal(1) => Some(access),
+        Kind::Loads(registers) | Kind::Accesses(registers) => fixed(1 + i64::from(registers)),
         Kind::AccessesAndJump(registers) => fixed(call + i64::from(registers)),
         Kind::Branch => fixed(if transfers { taken } else { 1 }),
         Kind::Jump | Kind::IndirectJump => fixed(taken),

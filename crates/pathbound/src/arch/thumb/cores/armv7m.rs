@@ -2,8 +2,9 @@
 //!
 //! The table of a manual gives ranges where cycles depend on the state of the pipeline: a refill takes 1 to 3 cycles, an
 //! access that follows a load may take one less. The section after it (load/store timings) adds a cycle to an access
-//! whose address was computed just before, or, relative to the program counter, that competes with the fetch of
-//! instructions. A bound takes the most of each, wherever the instruction stands.
+//! whose address was computed just before, and to one relative to the program counter, which competes with the fetch of
+//! instructions. A bound takes the most of each, wherever the instruction stands, and the latter for every word that is
+//! loaded, because constants usually lie beside the code.
 
 use super::{Kind, Table, Version};
 use crate::arch::bits::{bit, bits};
@@ -31,7 +32,9 @@ pub(super) fn kind(first: u32, second: Option<u32>) -> Option<Kind> {
             match bits(first, 8, 7) {
                 1 | 2 if registers < 2 || bit(second, 13) || counter && !loads => None,
                 1 | 2 if counter => Some(Kind::AccessesAndJump(registers)),
-                1 | 2 => Some(Kind::Accesses(registers)),
+                // `pop`
+                1 if loads && bits(first, 5, 0) == 0b11_1101 => Some(Kind::Accesses(registers)),
+                1 | 2 => Some(if loads { Kind::Loads(registers) } else { Kind::Accesses(registers) }),
                 _ => None,
             }
         }
@@ -56,7 +59,7 @@ fn pairs(first: u32, second: u32) -> Option<Kind> {
     let (rn, loads) = (bits(first, 3, 0), bit(first, 4));
     if bit(first, 8) || bit(first, 5) {
         return match (rn == PC, loads && !bit(first, 5)) {
-            (false, _) => Some(Kind::Accesses(2)),
+            (false, _) => Some(if loads { Kind::Loads(2) } else { Kind::Accesses(2) }),
             (true, true) => Some(Kind::Literal(2)),
             (true, false) => None,
         };
@@ -64,10 +67,10 @@ fn pairs(first: u32, second: u32) -> Option<Kind> {
     match (bit(first, 7), bits(second, 7, 4)) {
         // `strex` with the program counter is `tt` of Armv8-M.
         (false, _) if !loads && bits(second, 15, 12) == PC => None,
-        (false, _) => Some(Kind::Access),
+        (false, _) => Some(if loads { Kind::Load } else { Kind::Store }),
         (true, 0 | 1) if loads => Some(Kind::TableJump),
         // Bytes and halfwords.
-        (true, 4 | 5) => Some(Kind::Access),
+        (true, 4 | 5) => Some(if loads { Kind::Load } else { Kind::Store }),
         _ => None,
     }
 }
@@ -100,7 +103,8 @@ fn one_register(first: u32, second: u32) -> Option<Kind> {
         (_, _, PC, _) => None,
         (true, PC, ..) => Some(Kind::Literal(1)),
         (false, PC, ..) => None,
-        _ => Some(Kind::Access),
+        (true, ..) => Some(Kind::Load),
+        (false, ..) => Some(Kind::Store),
     }
 }
 
@@ -135,9 +139,13 @@ fn cycles(kind: Kind, transfers: bool) -> Option<[i64; 2]> {
         Kind::Plain => [1, 1],
         Kind::Hint | Kind::IfThen => [0, 1],
         Kind::Mask | Kind::System => [1, 2],
-        Kind::Access | Kind::Literal(1) => [1, 3],
-        Kind::Accesses(number) | Kind::Literal(number) => [registers(number), 2 + registers(number)],
-        Kind::AccessesAndJump(number) => [1 + registers(number), 5 + registers(number)],
+        Kind::Store => [1, 3],
+        // Competition with fetches where a constant is loaded; the address of a literal is not computed before.
+        Kind::Load => [1, 4],
+        Kind::Literal(number) => [registers(number), 1 + 2 * registers(number)],
+        Kind::Accesses(number) => [registers(number), 2 + registers(number)],
+        Kind::Loads(number) => [registers(number), 2 + 2 * registers(number)],
+        Kind::AccessesAndJump(number) => [1 + registers(number), 5 + 2 * registers(number)],
         Kind::Branch if !transfers => [1, 1],
         Kind::Branch | Kind::Jump | Kind::Call | Kind::IndirectJump => [2, 4],
         // Two for the load, one for the addition, three for the refill, and one each for address and competition.
@@ -148,8 +156,8 @@ fn cycles(kind: Kind, transfers: bool) -> Option<[i64; 2]> {
     })
 }
 
-const CONDITIONS: &str = "{memory} that nothing else accesses, data elsewhere than code, aligned accesses to data, no \
-                          interrupts or debug halts";
+const CONDITIONS: &str = "{memory} that nothing else accesses, data other than constants elsewhere than code, aligned \
+                          accesses to data, no interrupts or debug halts";
 
 pub(super) const CORTEX_M3: Table = Table {
     about: About {
