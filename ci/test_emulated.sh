@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- powerpc aarch64 thumb riscv64
+failed=()
 for machine; do
     # Rust's target; the system's name in Debian's packages of cross linkers; that of its library; emulator.
     case $machine in
@@ -26,5 +27,6 @@ for machine; do
     # Tests that start other programs need the emulator too.
     env "CARGO_TARGET_${name^^}_LINKER=$system-gcc" "CARGO_TARGET_${name^^}_RUNNER=$emulator" \
         TESTS_EMULATOR="$emulator" QEMU_LD_PREFIX="/usr/$system" \
-        cargo test --no-fail-fast -p rtalloc --target "$target" -- --skip every_state
+        cargo test --no-fail-fast -p rtalloc --target "$target" -- --skip every_state || failed+=("$machine")
 done
+[ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}" >&2; exit 1; }

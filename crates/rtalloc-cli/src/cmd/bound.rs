@@ -242,7 +242,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// A core by its name.
 fn core(name: &str) -> Result<Core, String> {
     let known = || Core::all().map(Core::name).collect::<Vec<_>>().join(", ");
-    Core::find(name).ok_or_else(|| format!("the cores are {}", known()))
+    let found = Core::all().find(|core| core.name().eq_ignore_ascii_case(name));
+    found.ok_or_else(|| format!("the cores are {}", known()))
 }
 
 /// A clock in MHz.
@@ -389,7 +390,10 @@ fn built(target: &str, subjects: &[&'static Subject]) -> anyhow::Result<Result<B
     let symbol = |subject: &Subject, end: &str| format!("{}_{end}", subject.name.replace('-', "_"));
     let functions: Vec<String> =
         subjects.iter().flat_map(|subject| ENDS.map(|(end, _)| symbol(subject, end))).collect();
-    let linked = link(&archive, &functions)?;
+    let linked = match link(&archive, &functions) {
+        Ok(linked) => linked,
+        Err(why) => return Ok(Err(format!("{why:#}"))),
+    };
     let file = ElfFile::open(&linked.program)?;
     let mut never = NeverReturns::default();
     // A file in which no chosen allocator has it.
@@ -572,7 +576,8 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
             None => never.add(&file, name).context("--never-returns")?,
         }
     }
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let alone = if linked.is_some() { ", linked alone" } else { "" };
+    let name = format!("{}{alone}", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
     let core = arguments.core.map(|core| core.with_wait_states(arguments.wait_states));
     let core = core.transpose().map_err(anyhow::Error::msg).context("--wait-states")?;
     let unit = core.map_or(Unit::Instructions, Unit::Cycles);
@@ -603,10 +608,15 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     if !replaced {
         print(&rendered(&study, arguments.explain)).context("standard output")?;
     }
-    if linked.is_some() {
+    if let Some(linked) = linked {
+        let weak = match linked.weak.as_slice() {
+            [] => String::new(),
+            names => format!(" It may replace weak functions: {}.", names.join(", ")),
+        };
         note(&format!(
             "rtalloc: {} is not linked: the functions and what they call were linked alone, and the SHA-256 is that of the \
-             result. In your program they have other addresses, on which cycles may depend, and perhaps other callees\n",
+             result. Your program has other addresses, on which cycles may depend, and perhaps more instructions, in \
+             veneers and for thread-local data.{weak}\n",
             path.display()
         ));
     }

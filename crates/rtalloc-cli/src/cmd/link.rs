@@ -3,6 +3,7 @@
 
 use anyhow::Context as _;
 use object::{Object as _, ObjectSymbol as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -14,6 +15,8 @@ pub(super) struct Linked {
     pub program: PathBuf,
     /// Those of the functions that it does not have.
     pub missing: Vec<String>,
+    /// Weak functions in it, which a program may replace.
+    pub weak: Vec<String>,
     _folder: TempDir,
 }
 
@@ -35,8 +38,13 @@ pub(super) fn is_unlinked(path: &Path) -> bool {
 pub(super) fn link(library: &Path, functions: &[String]) -> anyhow::Result<Linked> {
     let folder = tempfile::tempdir().context("a folder for the linked file")?;
     let program = folder.path().join("linked");
+    refuse_bitcode(library)?;
+    // A path that the linker does not take for an option or a file of options.
+    let library = &library.canonicalize().with_context(|| library.display().to_string())?;
     let mut command = linker()?;
-    command.args(["--gc-sections", "--no-export-dynamic", "-static", "-e", functions.first().map_or("0", |name| name)]);
+    // A program with distant code keeps instructions that relaxation removes.
+    command.args(["--gc-sections", "--no-export-dynamic", "--no-relax", "-static"]);
+    command.arg(format!("--entry={}", functions.first().map_or("0", |name| name)));
     command.args(functions.iter().map(|name| format!("--undefined={name}"))).arg("-o").arg(&program).arg(library);
     let output = command.output().with_context(|| format!("cannot run the linker {:?}", command.get_program()))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -48,22 +56,49 @@ pub(super) fn link(library: &Path, functions: &[String]) -> anyhow::Result<Linke
     );
     let bytes = std::fs::read(&program).context("the linked file")?;
     let linked = object::File::parse(&*bytes).context("the linked file")?;
-    let is_defined = |name: &str| linked.symbols().any(|symbol| symbol.is_definition() && symbol.name() == Ok(name));
+    let functions_of = || linked.symbols().filter(|one| one.is_definition() && one.kind() != object::SymbolKind::Data);
+    let is_defined = |name: &str| functions_of().any(|symbol| symbol.name() == Ok(name));
     let missing: Vec<String> = functions.iter().filter(|name| !is_defined(name)).cloned().collect();
     // A call of a weak function that is defined nowhere is linked as if it did nothing.
-    let weak: Vec<&str> = linked
+    let undefined: Vec<&str> = linked
         .symbols()
         .filter(|symbol| symbol.is_undefined() && symbol.is_weak())
         .filter_map(|symbol| symbol.name().ok())
         .collect();
     anyhow::ensure!(
-        weak.is_empty(),
+        undefined.is_empty(),
         "{} refers to weak functions that it does not define, and that your program may define: {}. Link your program, \
          and pass it to --binary",
         library.display(),
-        weak.join(", ")
+        undefined.join(", ")
     );
-    Ok(Linked { program, missing, _folder: folder })
+    let weak = functions_of().filter(|symbol| symbol.is_weak()).filter_map(|symbol| symbol.name().ok());
+    let weak = weak.map(str::to_owned).collect();
+    Ok(Linked { program, missing, weak, _folder: folder })
+}
+
+/// Bitcode is no machine code yet: the linker would compile it, and not as the user's build does.
+fn refuse_bitcode(library: &Path) -> anyhow::Result<()> {
+    let bytes = std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
+    let is_bitcode = |bytes: &[u8]| bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(&0x0B17_C0DE_u32.to_le_bytes());
+    let Ok(archive) = object::read::archive::ArchiveFile::parse(&*bytes) else { return Ok(()) };
+    let folder = library.parent().unwrap_or(Path::new(""));
+    for member in archive.members() {
+        let member = member.with_context(|| format!("{} is damaged", library.display()))?;
+        let name = String::from_utf8_lossy(member.name()).into_owned();
+        let is_compiled = if archive.is_thin() {
+            !std::fs::read(folder.join(&name)).is_ok_and(|bytes| is_bitcode(&bytes))
+        } else {
+            !member.data(&*bytes).is_ok_and(is_bitcode)
+        };
+        anyhow::ensure!(
+            is_compiled,
+            "{} has no machine code for {name}, but bitcode for link-time optimisation: compile without it, or link your \
+             program, and pass it to --binary",
+            library.display()
+        );
+    }
+    Ok(())
 }
 
 /// The linker that comes with Rust: it links for every processor.
@@ -101,7 +136,8 @@ const PROBE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/no_std");
 pub(super) fn allocators_for(target: &str, announce: &dyn Fn()) -> Result<(PathBuf, String), String> {
     let rustc = said(Command::new("rustc").arg("--version")).ok_or("there is no rustc on this machine")?;
     let sysroot = said(Command::new("rustc").args(["--print", "sysroot"])).unwrap_or_default();
-    if !Path::new(&sysroot).join("lib/rustlib").join(target).is_dir() {
+    let is_name = target.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one)) && target.contains('-');
+    if !is_name || !Path::new(&sysroot).join("lib/rustlib").join(target).is_dir() {
         return Err(format!("{rustc} has no target {target} (rustup target add {target})"));
     }
     let manifest = Path::new(PROBE).join("Cargo.toml");
@@ -110,8 +146,11 @@ pub(super) fn allocators_for(target: &str, announce: &dyn Fn()) -> Result<(PathB
     }
     announce();
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or(Path::new(PROBE).join("../../target"), PathBuf::from);
-    let folder = folder.join("targets").join(target);
     let flags = format!("{} -C debuginfo=line-tables-only", std::env::var("RUSTFLAGS").unwrap_or_default());
+    // Builds of another compiler or with other flags are elsewhere, so that they may run at the same time.
+    let mut hasher = DefaultHasher::new();
+    (&rustc, &flags).hash(&mut hasher);
+    let folder = folder.join("targets").join(format!("{target}-{:x}", hasher.finish()));
     let mut command = Command::new("cargo");
     command.args(["build", "--quiet", "--release", "--target", target, "--manifest-path"]).arg(manifest);
     command.arg("--target-dir").arg(&folder).env("RUSTFLAGS", flags.trim_start());

@@ -832,6 +832,7 @@ fn cycles_of_a_core_are_printed_or_refused_with_the_reason() {
         &refusal(bound().args(["tlsf", "--core", "cortex-m4", "--wait-states", "2"])),
         &["--wait-states", "--binary"],
     );
+    assert_has(&refusal(bound().args(["tlsf", "--core", "cortex-m4, 2 wait states"])), &["the cores are"]);
     let folder = Folder::new();
     let mut none = folder.function("choose");
     assert_has(
@@ -851,7 +852,9 @@ fn a_static_library_is_linked_alone() {
                   int helper(int);\n\
                   int step(int x) { return 3 * helper(x); }\n\
                   int hooked(int x) { hook(); return x; }\n\
-                  int lost(int x) { return missing(x); }\n";
+                  int lost(int x) { return missing(x); }\n\
+                  __attribute__((weak)) int replaced(int x) { return x; }\n\
+                  int weak(int x) { return 3 * replaced(x); }\n";
     std::fs::write(folder.path("step.c"), source).expect("written");
     std::fs::write(folder.path("helper.c"), "int helper(int x) { return x > 3 ? x + 1 : x - 1; }\n").expect("written");
     folder.compile(&["-O1", "-ffunction-sections", "-fcf-protection=none", "-c", "step.c", "helper.c"]);
@@ -868,6 +871,11 @@ fn a_static_library_is_linked_alone() {
     assert!(most("step") >= most("helper") + 3);
     let noted = of("lib.a", "step").assert().success();
     assert_has(&text(&noted.get_output().stderr), &["lib.a is not linked", "linked alone"]);
+    let noted = of("lib.a", "weak").assert().success();
+    assert_has(&text(&noted.get_output().stderr), &["weak functions: replaced"]);
+    // No file of options for the linker.
+    std::fs::write(folder.path("options"), "step").expect("written");
+    assert_has(&refusal(&mut of("lib.a", "@options")), &["no global function @options"]);
     assert_has(&refusal(&mut of("lib.a", "hooked")), &["weak functions", "hook"]);
     assert_has(&refusal(&mut of("lib.a", "lost")), &["cannot be linked alone", "undefined symbol: missing"]);
     assert_has(&refusal(&mut of("step.o", "step")), &["undefined symbol: helper"]);

@@ -114,7 +114,7 @@ impl Elsewhere {
     pub fn find(name: &str) -> Result<Self, String> {
         let all = || Self::all().iter();
         let named = all().find(|one| one.name.eq_ignore_ascii_case(name));
-        let found = named.or_else(|| all().find(|one| one.rust_target == name));
+        let found = named.or_else(|| all().find(|one| !one.is_core() && one.rust_target == name));
         found.cloned().ok_or_else(|| {
             let processors = all().filter(|one| !one.is_core());
             let processors: Vec<String> = processors.map(|one| format!("{} ({})", one.name, one.rust_target)).collect();
@@ -148,6 +148,7 @@ mod tests {
         let by_target = |target| Elsewhere::find(target).map(|found| found.name);
         assert_eq!(by_target("riscv32imc-unknown-none-elf"), Ok("RV32IMC".into()));
         assert_eq!(by_target("thumbv6m-none-eabi"), Ok("Armv6-M".into()), "not a core");
+        assert!(by_target("riscv32i-unknown-none-elf").is_err(), "only a core executes it");
         assert_eq!(Elsewhere::all().len(), targets.targets.len() + Cycles::committed().cores.len());
     }
 

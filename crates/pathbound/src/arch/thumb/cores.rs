@@ -6,8 +6,8 @@
 //! `w` cycles more. If nothing overlaps, these are, for each instruction, at most `w` for
 //!
 //! - each word that it touches;
-//! - each of two words that were requested ahead and are not executed, at a branch, taken or not, and every other
-//!   transfer;
+//! - each of two words that were requested ahead and are not executed, at a branch, taken or not, every other transfer,
+//!   and a barrier;
 //! - each word that it loads, because constants usually lie beside the code, and two requests before the first.
 //!
 //! What is stored, and pushed or popped without a jump, is elsewhere.
@@ -166,6 +166,9 @@ pub(super) struct Read {
     pub in_block: bool,
 }
 
+/// The end of the region from which cores with Armv7-M fetch instructions by a bus of their own.
+const END_OF_CODE: u64 = 0x2000_0000;
+
 /// A core.
 struct Table {
     about: About,
@@ -201,8 +204,15 @@ impl CostModel for Table {
         if !at.is_multiple_of(2) && !in_block {
             return None;
         }
-        let after = (at & !1) + u64::from(single.length);
-        let cycles = |transfers| (self.cycles)(kind, transfers).map(|[least, most]| Cost { least, most });
+        let place = at & !1;
+        if self.version == Version::Armv7M && place >= END_OF_CODE {
+            return None;
+        }
+        let after = place + u64::from(single.length);
+        // An instruction of four bytes in two words may wait for the second one.
+        let straddles = i64::from(self.version == Version::Armv7M && single.length == 4 && place % 4 == 2);
+        let cycles =
+            |transfers| (self.cycles)(kind, transfers).map(|[least, most]| Cost { least, most: most + straddles });
         let (passed, taken) = (|| cycles(false), || cycles(true));
         // An instruction whose condition fails counts as if it were executed. The next one may be such a node.
         let continues = next.is_some_and(|next| next & !1 == after);
@@ -234,7 +244,7 @@ impl CostModel for Table {
         let Read { kind, single, .. } = self.read(by, image, at)?;
         let place = at & !1;
         let touched = (place + u64::from(single.length)).div_ceil(4) - place / 4;
-        let requested = if single.transfer == Transfer::Next { 0 } else { 2 };
+        let requested = if single.transfer == Transfer::Next && kind != Kind::Barrier { 0 } else { 2 };
         let read = match kind {
             Kind::Load | Kind::TableJump => 3,
             Kind::Literal(words) | Kind::Loads(words) | Kind::AccessesAndJump(words) => 2 + i64::from(words),

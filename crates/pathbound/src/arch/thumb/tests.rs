@@ -140,6 +140,8 @@ fn larger_cores_take_the_cycles_of_their_manuals() {
     for halves in [&[0xf3bf, 0x8f4f][..], &[0xee30, 0x0a01], &[0xbf30]] {
         assert_eq!(cycles(&cores[1], halves, Some(Code::START + 2 * halves.len() as u64)), None, "{halves:x?}");
     }
+    // `add.w` in two words.
+    assert_eq!(cycles_at(&cores[0], &[NOP, 0xeb01, 0x00c2], 2, Some(Code::START + 6)), Some((1, 2)));
     // `it eq; bxeq lr`: the failed branch counts as the taken one.
     let block = [0xbf08, 0x4770];
     assert_eq!(cycles_at(&cores[0], &block, 2, Some(Code::START + 4)), Some((1, 4)));

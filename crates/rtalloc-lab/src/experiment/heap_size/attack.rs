@@ -342,7 +342,7 @@ fn beam(n: usize, score: &mut dyn FnMut(&Program) -> i64) -> Vec<(i64, Program)>
 
 /// Granularity of regions.
 const GRANULE_BYTES: usize = 16;
-/// Programs, and named adversaries, of which the needed region is determined: those that use most in ample memory.
+/// Programs of which the needed region is determined.
 const FINALISTS: usize = 4;
 
 /// What the worst program of a search makes an allocator need: the smallest region that it leaves, the program, and its
@@ -422,22 +422,20 @@ fn attack(subject: &'static Subject, m: usize, n: usize, programs: usize) -> Res
         guaranteed_bytes: subject.about.guarantee.and_then(|guarantee| guarantee.bytes(page_bytes, unit, m, n)),
         ..Attack::default()
     };
-    let mut ranked: Vec<(usize, Question<'_>)> = Adversary::ALL
-        .into_iter()
-        .flat_map(|adversary| powers(n).map(move |n| Question { subject, unit, adversary, m, n }))
-        .filter_map(|question| Some((question.used_bytes().ok()?, question)))
-        .collect();
-    ranked.sort_by_key(|(used, _)| std::cmp::Reverse(*used));
-    for (used, question) in ranked.into_iter().take(FINALISTS) {
-        let most = row.named.as_ref().map_or(0, |named| named.block_bytes);
-        // What needs more than twice the memory that it uses in an ample heap is not looked for.
-        if 2 * used as u64 <= most {
-            break;
+    for adversary in Adversary::ALL {
+        let mut questions: Vec<Question<'_>> =
+            powers(n).map(|n| Question { subject, unit, adversary, m, n }).collect();
+        // The comb's work is quadratic: only the one that uses most in ample memory is made as small as possible.
+        if adversary == Adversary::Comb {
+            questions.sort_by_cached_key(|question| std::cmp::Reverse(question.used_bytes().unwrap_or(0)));
+            questions.truncate(1);
         }
-        if let Ok(need) = question.need()
-            && need.needed_bytes > most
-        {
-            row.named = Some(Named { block_bytes: need.needed_bytes, adversary: question.adversary.name().into() });
+        for question in questions {
+            if let Ok(need) = question.need()
+                && row.named.as_ref().is_none_or(|named| need.needed_bytes > named.block_bytes)
+            {
+                row.named = Some(Named { block_bytes: need.needed_bytes, adversary: adversary.name().into() });
+            }
         }
     }
     if let Some((region_bytes, program, n)) = worst(&target, programs, SEED)? {

@@ -4,7 +4,8 @@
 //! access that follows a load may take one less. The section after it (load/store timings) adds a cycle to an access
 //! whose address was computed just before, and to one relative to the program counter, which competes with the fetch of
 //! instructions. A bound takes the most of each, wherever the instruction stands, and the latter for every word that is
-//! loaded, because constants usually lie beside the code.
+//! loaded, because constants usually lie beside the code. An instruction of four bytes that is not aligned to four may
+//! wait for its second half (ARM DDI 0337G, section 12.3): one cycle more.
 
 use super::{Kind, Table, Version};
 use crate::arch::bits::{bit, bits};
@@ -156,8 +157,8 @@ fn cycles(kind: Kind, transfers: bool) -> Option<[i64; 2]> {
     })
 }
 
-const CONDITIONS: &str = "{memory} that nothing else accesses, data other than constants elsewhere than code, aligned \
-                          accesses to data, no interrupts or debug halts";
+const CONDITIONS: &str = "{memory} that nothing else accesses, code below 0x20000000 and data other than constants above, \
+                          no accesses to bit-band aliases, aligned accesses to data, no interrupts or debug halts";
 
 pub(super) const CORTEX_M3: Table = Table {
     about: About {
