@@ -80,7 +80,8 @@ pub(super) fn link(library: &Path, functions: &[String]) -> anyhow::Result<Linke
 /// Bitcode is no machine code yet: the linker would compile it, and not as the user's build does.
 fn refuse_bitcode(library: &Path) -> anyhow::Result<()> {
     let bytes = std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
-    let is_bitcode = |bytes: &[u8]| bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(&0x0B17_C0DE_u32.to_le_bytes());
+    let is_bitcode =
+        |bytes: &[u8]| bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(&0x0B17_C0DE_u32.to_le_bytes());
     let Ok(archive) = object::read::archive::ArchiveFile::parse(&*bytes) else { return Ok(()) };
     let folder = library.parent().unwrap_or(Path::new(""));
     for member in archive.members() {

@@ -423,8 +423,7 @@ fn attack(subject: &'static Subject, m: usize, n: usize, programs: usize) -> Res
         ..Attack::default()
     };
     for adversary in Adversary::ALL {
-        let mut questions: Vec<Question<'_>> =
-            powers(n).map(|n| Question { subject, unit, adversary, m, n }).collect();
+        let mut questions: Vec<Question<'_>> = powers(n).map(|n| Question { subject, unit, adversary, m, n }).collect();
         // The comb's work is quadratic: only the one that uses most in ample memory is made as small as possible.
         if adversary == Adversary::Comb {
             questions.sort_by_cached_key(|question| std::cmp::Reverse(question.used_bytes().unwrap_or(0)));
