@@ -4,8 +4,8 @@
 //! access that follows a load may take one less. The section after it (load/store timings) adds a cycle to an access
 //! whose address was computed just before, and to one relative to the program counter, which competes with the fetch of
 //! instructions. A bound takes the most of each, wherever the instruction stands, and the latter for every word that is
-//! loaded, because constants usually lie beside the code. An instruction of four bytes that is not aligned to four may
-//! wait for its second half (ARM DDI 0337G, section 12.3): one cycle more.
+//! loaded, because constants usually lie beside the code. An instruction of four bytes may wait for its second half if that
+//! lies in another word (ARM DDI 0337G, section 12.3): one cycle more, wherever it lies.
 
 use super::{Kind, Table, Version};
 use crate::arch::bits::{bit, bits};
