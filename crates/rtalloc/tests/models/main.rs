@@ -131,22 +131,18 @@ fn arenas() {
 /// Bitmaps of words of two bits, with a line for each of two slots.
 type TinyBitmap<S> = BitmapBuddy<'static, 64, Loomed, S>;
 
-/// Bytes of a cache line, in which the heap keeps what a slot writes.
-const LINE_BYTES: usize = if cfg!(target_arch = "aarch64") { 128 } else { 64 };
-
-/// Heaps of bitmaps, named by what they have: a control structure of so many lines, and leaves.
+/// Heaps of bitmaps, named by what they have.
 macro_rules! bitmaps {
-    ($($name:ident: $shape:ty, lines: $lines:literal, size: $size:literal, large: $large:literal, leaves: $leaves:literal;)*) => {
+    ($($name:ident: $shape:ty, region: $region:literal, size: $size:literal, large: $large:literal, leaves: $leaves:literal;)*) => {
         $(
-            fixture! { $name: TinyBitmap<$shape>, BitmapConfig { slots: 2 }, region: $lines * LINE_BYTES + $leaves * 64, size: $size, large: $large }
+            fixture! { $name: TinyBitmap<$shape>, BitmapConfig { slots: 2 }, region: $region, size: $size, large: $large }
         )*
         /// Fails unless each heap has the number of leaves in its name.
         fn count_leaves() {
             $(
-                let bytes = $lines * LINE_BYTES + $leaves * 64;
-                let mut region: Vec<std::mem::MaybeUninit<u8>> = vec![std::mem::MaybeUninit::uninit(); bytes + (1 << 12)];
+                let mut region = Box::new([const { std::mem::MaybeUninit::uninit() }; $region + (1 << 12)]);
                 let start = region.as_ptr().addr().next_multiple_of(1 << 12) - region.as_ptr().addr();
-                let region = &mut region[start..][..bytes];
+                let region = &mut region[start..][..$region];
                 let mut heap = BitmapBuddy::<'_, 64, Native, $shape>::new(region, BitmapConfig { slots: 2 }).expect("a region");
                 let mut bytes = 0;
                 heap.walk(&mut |block| bytes += block.size_bytes);
@@ -157,12 +153,12 @@ macro_rules! bitmaps {
 }
 
 bitmaps! {
-    FourLeaves: Whole<1>, lines: 8, size: 64, large: 256, leaves: 4;
-    SevenLeaves: Whole<1>, lines: 9, size: 64, large: 256, leaves: 7;
-    Tails: Trimmed<1>, lines: 8, size: 64, large: 192, leaves: 4;
-    SevenTails: Trimmed<1>, lines: 9, size: 64, large: 192, leaves: 7;
-    Pairs: Whole<2>, lines: 7, size: 128, large: 256, leaves: 5;
-    Grown: Whole<1>, lines: 8, size: 64, large: 128, leaves: 4;
+    FourLeaves: Whole<1>, region: 0x300, size: 64, large: 256, leaves: 4;
+    SevenLeaves: Whole<1>, region: 0x400, size: 64, large: 256, leaves: 7;
+    Tails: Trimmed<1>, region: 0x300, size: 64, large: 192, leaves: 4;
+    SevenTails: Trimmed<1>, region: 0x400, size: 64, large: 192, leaves: 7;
+    Pairs: Whole<2>, region: 0x300, size: 128, large: 256, leaves: 5;
+    Grown: Whole<1>, region: 0x300, size: 64, large: 128, leaves: 4;
 }
 
 fn bitmap() -> Vec<Model> {
