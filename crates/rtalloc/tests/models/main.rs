@@ -131,18 +131,23 @@ fn arenas() {
 /// Bitmaps of words of two bits, with a line for each of two slots.
 type TinyBitmap<S> = BitmapBuddy<'static, 64, Loomed, S>;
 
+/// Bytes of a region with so many leaves. On A64, whose cache lines are longer, the control structure has 768.
+const fn region_bytes(elsewhere: usize, leaves: usize) -> usize {
+    if cfg!(target_arch = "aarch64") { 768 + 64 * leaves } else { elsewhere }
+}
+
 /// Heaps of bitmaps, named by what they have.
 macro_rules! bitmaps {
     ($($name:ident: $shape:ty, region: $region:literal, size: $size:literal, large: $large:literal, leaves: $leaves:literal;)*) => {
         $(
-            fixture! { $name: TinyBitmap<$shape>, BitmapConfig { slots: 2 }, region: $region, size: $size, large: $large }
+            fixture! { $name: TinyBitmap<$shape>, BitmapConfig { slots: 2 }, region: region_bytes($region, $leaves), size: $size, large: $large }
         )*
         /// Fails unless each heap has the number of leaves in its name.
         fn count_leaves() {
             $(
-                let mut region = Box::new([const { std::mem::MaybeUninit::uninit() }; $region + (1 << 12)]);
+                let mut region = Box::new([const { std::mem::MaybeUninit::uninit() }; region_bytes($region, $leaves) + (1 << 12)]);
                 let start = region.as_ptr().addr().next_multiple_of(1 << 12) - region.as_ptr().addr();
-                let region = &mut region[start..][..$region];
+                let region = &mut region[start..][..region_bytes($region, $leaves)];
                 let mut heap = BitmapBuddy::<'_, 64, Native, $shape>::new(region, BitmapConfig { slots: 2 }).expect("a region");
                 let mut bytes = 0;
                 heap.walk(&mut |block| bytes += block.size_bytes);
