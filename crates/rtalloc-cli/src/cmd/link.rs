@@ -83,6 +83,7 @@ fn refuse_bitcode(library: &Path) -> anyhow::Result<()> {
     let is_bitcode =
         |bytes: &[u8]| bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(&0x0B17_C0DE_u32.to_le_bytes());
     let Ok(archive) = object::read::archive::ArchiveFile::parse(&*bytes) else { return Ok(()) };
+    anyhow::ensure!(archive.members().next().is_some(), "{} is an archive without object files", library.display());
     let folder = library.parent().unwrap_or(Path::new(""));
     for member in archive.members() {
         let member = member.with_context(|| format!("{} is damaged", library.display()))?;

@@ -873,6 +873,8 @@ fn a_static_library_is_linked_alone() {
     assert_has(&text(&noted.get_output().stderr), &["lib.a is not linked", "linked alone"]);
     let noted = of("lib.a", "weak").assert().success();
     assert_has(&text(&noted.get_output().stderr), &["weak functions: replaced"]);
+    std::fs::write(folder.path("empty.a"), "!<arch>\n").expect("written");
+    assert_has(&refusal(&mut of("empty.a", "step")), &["empty.a is an archive without object files"]);
     // No file of options for the linker.
     std::fs::write(folder.path("options"), "step").expect("written");
     assert_has(&refusal(&mut of("lib.a", "@options")), &["no global function @options"]);
