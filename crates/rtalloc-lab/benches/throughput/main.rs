@@ -248,9 +248,14 @@ impl Subject {
             let heap = make.context("no function makes a heap")?(region.start(), list.region_bytes);
             ensure!(!heap.is_null(), "{} refused {} bytes", self.name, list.region_bytes);
             match (inlined, allocate, free) {
-                (Some(inlined), ..) => {
-                    inlined(heap, operations.as_ptr(), operations.len(), slots.as_mut_ptr(), slots.len(), ticks.as_mut_ptr())
-                }
+                (Some(inlined), ..) => inlined(
+                    heap,
+                    operations.as_ptr(),
+                    operations.len(),
+                    slots.as_mut_ptr(),
+                    slots.len(),
+                    ticks.as_mut_ptr(),
+                ),
                 (None, Some(allocate), Some(free)) => replay::replay(
                     operations,
                     &mut slots,
@@ -327,9 +332,8 @@ fn measure(arguments: &Arguments, subjects: &[Subject], lists: &[List], random: 
         subjects.iter().position(is_reference).expect("rlsf is always measured")
     };
     let every: Vec<usize> = (0..arguments.rounds as usize).collect();
-    let resamples: Vec<Vec<usize>> = (0..RESAMPLES)
-        .map(|_| every.iter().map(|_| random.below(arguments.rounds) as usize).collect())
-        .collect();
+    let resamples: Vec<Vec<usize>> =
+        (0..RESAMPLES).map(|_| every.iter().map(|_| random.below(arguments.rounds) as usize).collect()).collect();
     let per_ns = ticks_per_ns();
     for table in ["ns/operation", "ratio to rlsf"] {
         print!("{table:<29}");
@@ -388,8 +392,13 @@ fn simulate(arguments: &Arguments, subjects: &[Subject], seed: u64) -> anyhow::R
     let operations: usize = lists(arguments, seed)?.iter().map(|list| list.operations.len()).sum();
     println!("{:<29}{:>14}{:>12}{:>14}", "per operation", "instructions", "branches", "mispredicted");
     let stem = |subject: &Subject| subject.name.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let all = self::subjects(&Arguments { subjects: Vec::new(), library: arguments.library.clone(), ..Arguments::parse_from([""]) })?;
-    let number = |name: &str| all.iter().position(|other| other.name == name).expect("every subject is in the list of all");
+    let all = self::subjects(&Arguments {
+        subjects: Vec::new(),
+        library: arguments.library.clone(),
+        ..Arguments::parse_from([""])
+    })?;
+    let number =
+        |name: &str| all.iter().position(|other| other.name == name).expect("every subject is in the list of all");
     for subject in subjects {
         let words = stem(subject);
         if words[0] == HARNESS {

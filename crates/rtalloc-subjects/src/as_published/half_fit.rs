@@ -19,42 +19,52 @@ pub struct OneListHigh;
 unsafe impl<W: Width> FreeIndex<W> for OneListHigh {
     type Place = ();
     const NOWHERE: () = ();
+    type Summary = <Index as FreeIndex<W>>::Summary;
 
-    fn bytes_below() -> usize {
-        <Index as FreeIndex<W>>::bytes_below()
-    }
-
-    fn bytes_above(max_block: usize) -> usize {
-        <Index as FreeIndex<W>>::bytes_above(max_block)
+    fn bytes(max_block: usize) -> usize {
+        <Index as FreeIndex<W>>::bytes(max_block)
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
-        // SAFETY: the caller has room for `bytes_below` and `bytes_above` here, which are the ones of `Index`.
+        // SAFETY: the caller has room for `bytes` here, which are those of `Index`.
         unsafe { Index::init(memory, max_block) }
     }
 
     #[inline(always)]
-    fn granted(need: usize) -> usize {
-        <Index as FreeIndex<W>>::granted(need)
+    unsafe fn load(memory: Memory<W>) -> Self::Summary {
+        // SAFETY: `Index` is initialised, because `init` initialised it.
+        unsafe { Index::load(memory) }
     }
 
     #[inline(always)]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, ())> {
-        // SAFETY: `Index` is initialised, because `init` initialised it.
-        let (block, _, ()) = unsafe { Index::take(memory, need.checked_mul(2)?) }?;
+    unsafe fn store(memory: Memory<W>, summary: Self::Summary) {
+        // SAFETY: the caller satisfies the contract of `FreeIndex::store`, which `Index` shares.
+        unsafe { Index::store(memory, summary) }
+    }
+
+    #[inline(always)]
+    fn granted(last: usize) -> usize {
+        <Index as FreeIndex<W>>::granted(last)
+    }
+
+    #[inline(always)]
+    unsafe fn take(memory: Memory<W>, summary: &mut Self::Summary, last: usize) -> Option<(Offset, usize, ())> {
+        let need = <Self as FreeIndex<W>>::granted(last);
+        // SAFETY: the summary is that of `Index`, and loaded.
+        let (block, _, ()) = unsafe { Index::take(memory, summary, need.checked_mul(2)? - 1) }?;
         Some((block, need, ()))
     }
 
     #[inline(always)]
-    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, (): ()) {
-        // SAFETY: `Index` is initialised, and the caller's free block stands in no list.
-        unsafe { Index::insert(memory, block, size, ()) }
+    unsafe fn insert(memory: Memory<W>, summary: &mut Self::Summary, block: Offset, size: usize, (): ()) {
+        // SAFETY: the summary is that of `Index`, and the caller's free block stands in no list.
+        unsafe { Index::insert(memory, summary, block, size, ()) }
     }
 
     #[inline(always)]
-    unsafe fn remove(memory: Memory<W>, block: Offset) {
+    unsafe fn remove(memory: Memory<W>, summary: &mut Self::Summary, block: Offset) {
         // SAFETY: the caller's block stands in a list of `Index`, because `insert` put it there.
-        unsafe { Index::remove(memory, block) }
+        unsafe { Index::remove(memory, summary, block) }
     }
 
     fn first_of((): (), (): ()) {}

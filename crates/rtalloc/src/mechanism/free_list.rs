@@ -15,7 +15,7 @@
 //! therefore costs nothing.
 
 use crate::contract::{Corruption, LoopBound, loop_bound};
-use crate::mechanism::boundary_tag::{FreeIndex, free_size};
+use crate::mechanism::boundary_tag::{FreeIndex, bytes_through, free_size};
 use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
@@ -44,26 +44,6 @@ pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: Offset, block: Offs
         memory.store_link(block, node);
         memory.store_link(next_at::<W>(block), after);
         memory.store_link(after, block);
-        memory.store_link(next_at::<W>(node), block);
-    }
-}
-
-/// [`link`] for a block that is likely to be unlinked again soon. It writes both links with one store, which a
-/// processor can forward to the [load of both](unlink_or_empty) before it reaches the cache. This takes one instruction
-/// more where links are narrower than a word. `node` and `noted` are the same node, computed in two ways: `node` has
-/// the shorter latency and is read and written; `noted` is cheaper to store as the block's `prev`.
-///
-/// # Safety
-///
-/// As [`link`]; `node` and `noted` are equal.
-#[inline(always)]
-pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: Offset, noted: Offset, block: Offset) {
-    // SAFETY: as in `link`, the links of `node`, of the node after it and of the free `block` are the heap's. At the
-    // end of the list, the null node takes the write to `prev`.
-    unsafe {
-        let after = memory.load_link(next_at::<W>(node));
-        memory.store_link(after, block);
-        W::store_pair(memory, block, noted, after);
         memory.store_link(next_at::<W>(node), block);
     }
 }
@@ -119,7 +99,7 @@ pub(crate) unsafe fn unlink_or_empty<W: Width>(
     }
 }
 
-/// Verifies the list at `head` and calls `visit` with every block of it; returns their number and the last node. It
+/// Verifies the list whose head is the word at `head_at`, with `named` for its first block's `prev`, and calls `visit` with every block of it; returns their number and the last node. It
 /// follows only links that `is_place` accepts.
 ///
 /// # Errors
@@ -128,25 +108,26 @@ pub(crate) unsafe fn unlink_or_empty<W: Width>(
 ///
 /// # Safety
 ///
-/// `head` is the head of a list, and the first word of any offset that `is_place` accepts may be read.
+/// `head_at` is the head of a list, and the first word of any offset that `is_place` accepts may be read.
 pub(crate) unsafe fn check_list<W: Width>(
     memory: Memory<W>,
-    head: Offset,
+    head_at: Offset,
+    named: Offset,
     limit: usize,
     is_place: &dyn Fn(Offset) -> bool,
     visit: &mut dyn FnMut(Offset) -> Result<(), Corruption>,
 ) -> Result<(usize, Offset), Corruption> {
-    let mut node = head;
+    let (mut node, mut at) = (named, head_at);
     let mut count = 0;
     loop {
-        // SAFETY: `node` is the head or a block that was verified.
-        let block = unsafe { memory.load_link(next_at::<W>(node)) };
+        // SAFETY: this is the head or the link of a block that was verified.
+        let block = unsafe { memory.load_link(at) };
         if block == NULL {
             return Ok((count, node));
         }
         if !is_place(block) {
             let invariant = "a free list's links lead to blocks";
-            return Err(Corruption { invariant, address: memory.address(node) });
+            return Err(Corruption { invariant, address: memory.address(at) });
         }
         // SAFETY: `is_place` accepted the block, so its first word may be read.
         if unsafe { memory.load_link(block) } != node {
@@ -159,11 +140,11 @@ pub(crate) unsafe fn check_list<W: Width>(
         if count > limit {
             return Err(Corruption {
                 invariant: "a free list holds each free block once",
-                address: memory.address(head),
+                address: memory.address(head_at),
             });
         }
         visit(block)?;
-        node = block;
+        (node, at) = (block, next_at::<W>(block));
     }
 }
 
@@ -378,17 +359,14 @@ const HEAD: Offset = NULL;
 unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     type Place = Offset;
     const NOWHERE: Offset = NO_PLACE;
+    type Summary = ();
 
-    fn bytes_below() -> usize {
-        0
-    }
-
-    fn bytes_above(_: usize) -> usize {
+    fn bytes(_: usize) -> usize {
         if F::ROVES { 3 * W::BYTES } else { 2 * W::BYTES }
     }
 
     unsafe fn init(memory: Memory<W>, _: usize) {
-        // SAFETY: the control structure has room for the head and the rover (`bytes_above`).
+        // SAFETY: the control structure has room for the head and the rover (`bytes`).
         unsafe {
             memory.store_link(HEAD, HEAD);
             memory.store_link(next_at::<W>(HEAD), NULL);
@@ -398,12 +376,20 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         }
     }
 
-    fn granted(need: usize) -> usize {
-        need
+    #[inline(always)]
+    unsafe fn load(_: Memory<W>) {}
+
+    #[inline(always)]
+    unsafe fn store(_: Memory<W>, (): ()) {}
+
+    #[inline(always)]
+    fn granted(last: usize) -> usize {
+        bytes_through::<W>(last)
     }
 
     #[inline(always)]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, Offset)> {
+    unsafe fn take(memory: Memory<W>, (): &mut (), last: usize) -> Option<(Offset, usize, Offset)> {
+        let need = bytes_through::<W>(last);
         // SAFETY: the head is initialised, and its links lead to free blocks of the list.
         unsafe {
             let block = F::choose(memory, HEAD, need);
@@ -415,13 +401,13 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     }
 
     #[inline(always)]
-    unsafe fn insert(memory: Memory<W>, block: Offset, _: usize, place: Offset) {
+    unsafe fn insert(memory: Memory<W>, (): &mut (), block: Offset, _: usize, place: Offset) {
         // SAFETY: the caller guarantees that `block` is free and in no list; `node` returns a node of the list.
         unsafe { link(memory, O::node(memory, HEAD, place, block), block) }
     }
 
     #[inline(always)]
-    unsafe fn remove(memory: Memory<W>, block: Offset) -> Offset {
+    unsafe fn remove(memory: Memory<W>, (): &mut (), block: Offset) -> Offset {
         // SAFETY: the caller guarantees that `block` is in the list; the rover's word is initialised.
         unsafe {
             let node = unlink(memory, block);
@@ -485,7 +471,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         };
         // SAFETY: `HEAD` is the head of the heap's only list, and the null node's `prev` is an initialised word.
         unsafe {
-            let (count, last) = check_list(memory, HEAD, free_blocks, is_place, &mut in_order)?;
+            let (count, last) = check_list(memory, next_at::<W>(HEAD), HEAD, free_blocks, is_place, &mut in_order)?;
             if memory.load_link(NULL) != last {
                 let invariant = "the null node's prev is the last node of the only list";
                 return Err(Corruption { invariant, address: memory.address(NULL) });

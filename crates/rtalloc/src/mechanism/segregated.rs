@@ -3,19 +3,19 @@
 //! Layout of the control structure:
 //!
 //! ```text
-//! [bitmap: summary, leaves][heap's words] base: [null][head of the smallest class] ... [head of the largest planned]
+//! [heap's words] base: [null][bitmap: summary, leaves][head of the smallest class] ... [head of the largest planned]
 //! ```
 //!
-//! A block is unlinked without knowing its class. Only the last block of a list needs its class, to clear the bit; its
-//! `prev` is then the head, whose offset gives the class.
+//! A block is unlinked without its size: the first block of a list has the number of its class for `prev`.
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::{Bitmap, BitmapView};
-use crate::mechanism::boundary_tag::{FreeIndex, first_block, first_block_at, free_size};
-use crate::mechanism::free_list::{NULL, check_list, link, link_in_one, next_at, unlink_or_empty};
+use crate::mechanism::bits::computed;
+use crate::mechanism::boundary_tag::{FreeIndex, bytes_through, first_block, free_size, reload_first_block};
+use crate::mechanism::free_list::{NULL, check_list, next_at};
 use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::size_class::{Class, Classes, Rank};
+use crate::mechanism::size_class::{Class, Classes};
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
@@ -23,8 +23,8 @@ use core::marker::PhantomData;
 pub trait SplitPolicy: Sealed + Copy + core::fmt::Debug + 'static {
     /// The name of the policy.
     const NAME: &'static str;
-    /// Bytes granted to a block request of `need` bytes for which the search began at blocks of `rounded` bytes.
-    fn granted(need: usize, rounded: usize) -> usize;
+    /// Bytes granted to a request that needs a byte `last`, for which the search began at blocks of `rounded` bytes.
+    fn granted<W: Width>(last: usize, rounded: usize) -> usize;
 }
 
 /// Grants the size at which the search began (TLSF paper 4.3): once freed, the block is in the list where the same
@@ -37,7 +37,7 @@ impl Sealed for RoundUp {}
 impl SplitPolicy for RoundUp {
     const NAME: &'static str = "round-up split";
     #[inline(always)]
-    fn granted(_: usize, rounded: usize) -> usize {
+    fn granted<W: Width>(_: usize, rounded: usize) -> usize {
         rounded
     }
 }
@@ -51,8 +51,8 @@ impl Sealed for Exact {}
 impl SplitPolicy for Exact {
     const NAME: &'static str = "exact split";
     #[inline(always)]
-    fn granted(need: usize, _: usize) -> usize {
-        need
+    fn granted<W: Width>(last: usize, _: usize) -> usize {
+        bytes_through::<W>(last)
     }
 }
 
@@ -61,39 +61,41 @@ impl SplitPolicy for Exact {
 pub struct Segregated<C, B, P>(PhantomData<(C, B, P)>);
 
 impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
-    /// The bitmap, which ends where the heap's own words begin. It includes a bit for the class after the largest one,
-    /// where a rounded-up search may begin in the widest heap.
+    /// The bitmap, which follows the null node.
     #[inline(always)]
     fn bitmap<W: Width>(memory: Memory<W>) -> BitmapView<W> {
-        let at = first_block_at::<W>().down(Self::bitmap_bytes::<W>());
-        BitmapView { memory, at, below: C::below::<W>() }
+        BitmapView { memory, at: Self::bitmap_at::<W>(), below: C::below::<W>() }
+    }
+
+    /// Offset of the bitmap.
+    #[inline(always)]
+    fn bitmap_at<W: Width>() -> Offset {
+        NULL.up(W::BYTES.next_multiple_of(size_of::<usize>()))
     }
 
     /// Bytes of the bitmap.
     #[inline(always)]
     fn bitmap_bytes<W: Width>() -> usize {
-        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)).up(1))
+        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)))
     }
 
-    /// The head of a class: a node of which only the `next` word exists. The next class's `prev` would be this class's
-    /// `next`. The class `below`, before the smallest, has the null node.
+    /// Where the head of a class is: the heads follow the bitmap.
     #[inline(always)]
-    fn head<W: Width>(class: Class) -> Offset {
-        // Narrowed to the width of a link, so that one instruction computes it and all uses share it.
-        Offset::new(W::get(W::put(Self::head_at_once::<W>(class).bytes())))
+    fn head_at<W: Width>(class: Class) -> Offset {
+        let heads = Self::bitmap_at::<W>().up(Self::bitmap_bytes::<W>());
+        heads.up(class.rank(C::below::<W>().up(1)).number().wrapping_mul(W::BYTES))
     }
 
-    /// [`head`](Self::head) with lower latency, at one more instruction: the computation becomes part of the address
-    /// operand, so that the load does not wait for it.
+    /// What the first block of a class's list has for `prev`: the class, which is less than any block's offset.
     #[inline(always)]
-    fn head_at_once<W: Width>(class: Class) -> Offset {
-        NULL.up(class.rank(C::below::<W>()).number().wrapping_mul(W::BYTES))
+    fn named(class: Class) -> Offset {
+        Offset::new(class.number())
     }
 
-    /// The rank of the class of a head.
+    /// The class that is the `prev` of a list's first block.
     #[inline(always)]
-    fn rank_of<W: Width>(head: Offset) -> Rank {
-        Rank::new(head.bytes() / W::BYTES)
+    fn class_named(prev: Offset) -> Class {
+        Class::new(prev.bytes())
     }
 
     /// The classes of a heap whose largest block has `max_block` bytes.
@@ -108,13 +110,12 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
 unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Segregated<C, B, P> {
     type Place = ();
     const NOWHERE: () = ();
+    type Summary = usize;
 
-    fn bytes_below() -> usize {
-        Self::bitmap_bytes::<W>()
-    }
-
-    fn bytes_above(max_block: usize) -> usize {
-        next_at::<W>(Self::head::<W>(C::class_of::<W>(max_block).up(1))).bytes()
+    fn bytes(max_block: usize) -> usize {
+        let end = C::class_of::<W>(max_block).up(1);
+        // No block's offset is as small as a class.
+        Self::head_at::<W>(end).bytes().max(Self::named(end).bytes())
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
@@ -124,54 +125,87 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         }
         for class in Self::classes::<W>(max_block) {
             // SAFETY: the heads lie in the control structure, which the index initialises.
-            unsafe { memory.store_link(next_at::<W>(Self::head::<W>(class)), NULL) }
+            unsafe { memory.store_link(Self::head_at::<W>(class), NULL) }
         }
     }
 
     #[inline(always)]
-    fn granted(need: usize) -> usize {
-        P::granted(need, C::class_for::<W>(need).1)
+    unsafe fn load(memory: Memory<W>) -> usize {
+        // SAFETY: the bitmap is initialised.
+        unsafe { Self::bitmap(memory).summary() }
     }
 
     #[inline(always)]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, ())> {
-        let (class, rounded) = C::class_for::<W>(need);
+    unsafe fn store(memory: Memory<W>, summary: usize) {
+        // SAFETY: the bitmap is initialised.
+        unsafe { Self::bitmap(memory).set_summary(summary) }
+    }
+
+    #[inline(always)]
+    fn granted(last: usize) -> usize {
+        P::granted::<W>(last, C::below_for::<W>(last).1)
+    }
+
+    #[inline(always)]
+    unsafe fn take(memory: Memory<W>, summary: &mut usize, last: usize) -> Option<(Offset, usize, ())> {
+        let (below, rounded) = C::below_for::<W>(last);
         // SAFETY: the bitmap has a bit for the class of any size that a word can hold. If the bit is set, the list has
         // a block, and every block of that class has at least `rounded` bytes.
         unsafe {
-            let class = B::find(Self::bitmap(memory), class)?;
-            let head = Self::head::<W>(class);
-            let sooner = if C::HASTENS { Self::head_at_once::<W>(class) } else { head };
-            let block = memory.load_link(next_at::<W>(sooner));
+            let (class, place) = B::find(Self::bitmap(memory), *summary, below)?;
+            let block = memory.load_link(Self::head_at::<W>(class));
             let after = memory.load_link(next_at::<W>(block));
-            memory.store_link(next_at::<W>(sooner), after);
-            memory.store_link(after, head);
-            B::remove_if(Self::bitmap(memory), class, Self::rank_of::<W>(head), after == NULL);
-            Some((block, P::granted(need, rounded), ()))
+            memory.store_link(Self::head_at::<W>(class), after);
+            memory.store_link(after, Self::named(class));
+            B::remove_if(Self::bitmap(memory), summary, class, place, after == NULL);
+            Some((block, P::granted::<W>(last, rounded), ()))
         }
     }
 
     #[inline(always)]
-    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, (): ()) {
+    unsafe fn insert(memory: Memory<W>, summary: &mut usize, block: Offset, size: usize, (): ()) {
         let class = C::class_of::<W>(size);
-        let head = Self::head::<W>(class);
         // SAFETY: the control structure is planned for the largest possible block, so the class has a head and a bit.
+        // At the end of the list, the null node takes the write to `prev`.
         unsafe {
-            if C::HASTENS {
-                link_in_one(memory, Self::head_at_once::<W>(class), head, block);
-            } else {
-                link(memory, head, block);
-            }
-            B::insert(Self::bitmap(memory), class, Self::rank_of::<W>(head));
+            let after = memory.load_link(Self::head_at::<W>(class));
+            memory.store_link(after, block);
+            // One store, which a processor forwards to the load of both in `remove` before it reaches the cache: a
+            // freed block is often unlinked again soon.
+            W::store_pair(memory, block, Self::named(class), after);
+            memory.store_link(Self::head_at::<W>(class), block);
+            B::insert(Self::bitmap(memory), summary, class);
         }
     }
 
     #[inline(always)]
-    unsafe fn remove(memory: Memory<W>, block: Offset) {
-        // SAFETY: the caller guarantees that the block is in a list; heads lie below the first block.
+    unsafe fn remove(memory: Memory<W>, summary: &mut usize, block: Offset) {
+        // SAFETY: the caller guarantees that the block is in a list, so its links lead to its neighbours there: classes
+        // lie below the first block's offset. At the end of the list, the null node takes the write to `prev`.
         unsafe {
-            if let Some(head) = unlink_or_empty(memory, block, first_block(memory)) {
-                B::remove(Self::bitmap(memory), Self::rank_of::<W>(head));
+            let (prev, after) = match W::load_pair(memory, block) {
+                // `next` is the upper half: one comparison for "no next, and prev is a class".
+                Some(pair) if pair < first_block(memory).bytes() => {
+                    let class = Self::class_named(Offset::new(pair));
+                    memory.store_link(Self::head_at::<W>(class), NULL);
+                    return B::remove(Self::bitmap(memory), summary, class);
+                }
+                Some(pair) => {
+                    core::hint::cold_path();
+                    let prev = computed(W::get(W::put(pair)) as u64) as usize;
+                    (Offset::new(prev), Offset::new(pair >> W::BITS))
+                }
+                None => (memory.load_link(block), memory.load_link(next_at::<W>(block))),
+            };
+            memory.store_link(after, prev);
+            if prev >= reload_first_block(memory) {
+                memory.store_link(next_at::<W>(prev), after);
+                return;
+            }
+            let class = Self::class_named(prev);
+            memory.store_link(Self::head_at::<W>(class), after);
+            if !W::PAIRS && after == NULL {
+                B::remove(Self::bitmap(memory), summary, class);
             }
         }
     }
@@ -181,21 +215,21 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         // SAFETY: the bitmap is initialised.
-        let highest = unsafe { B::highest(Self::bitmap(memory)) };
+        let highest = unsafe { B::highest(Self::bitmap(memory), Self::load(memory)) };
         highest.map_or(0, C::size::<W>)
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, Offset)) {
-        let mut from = C::below::<W>().up(1);
+        let mut below = C::below::<W>();
         // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
         unsafe {
-            while let Some(class) = B::find(Self::bitmap(memory), from) {
-                let mut block = memory.load_link(next_at::<W>(Self::head::<W>(class)));
+            while let Some((class, _)) = B::find(Self::bitmap(memory), Self::load(memory), below) {
+                let mut block = memory.load_link(Self::head_at::<W>(class));
                 while block != NULL {
                     visit(class.number(), block);
                     block = memory.load_link(next_at::<W>(block));
                 }
-                from = class.up(1);
+                below = class;
             }
         }
     }
@@ -208,10 +242,10 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     ) -> Result<usize, Corruption> {
         let mut total = 0;
         for class in Self::classes::<W>(max_block) {
-            let head = Self::head::<W>(class);
+            let head = Self::head_at::<W>(class);
             // SAFETY: the class has a head, and `is_place` accepts only places where a block can be.
             let (count, _) = unsafe {
-                check_list(memory, head, free_blocks, is_place, &mut |block| {
+                check_list(memory, head, Self::named(class), free_blocks, is_place, &mut |block| {
                     if C::class_of::<W>(free_size(memory, block)) == class {
                         Ok(())
                     } else {

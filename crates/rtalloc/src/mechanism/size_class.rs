@@ -77,18 +77,16 @@ impl Rank {
 /// A division of block sizes into classes: every block of a class has at least the class's [`size`](Self::size).
 ///
 /// Sizes are bytes in whole granules. Class numbers do not begin at zero, because that would cost an instruction in
-/// every mapping. Code that indexes an array uses the class's [`Rank`].
+/// every mapping: where a class is the index of an array, the difference is part of the address.
 pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
-    /// Whether linking and finding trade a few more instructions for a shorter mean latency: a freed block is often the
-    /// next one taken out again, to serve a request or to be coalesced with a neighbour.
-    const HASTENS: bool;
-    /// The number before the smallest block's class; no block has this class.
+    /// The class before the smallest block's; no block has it.
     fn below<W: Width>() -> Class;
     /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
     fn class_of<W: Width>(size: usize) -> Class;
-    /// The lowest class whose every block serves a block request of `need`, and the size at which that class begins;
-    /// the papers' `mapping_search`.
-    fn class_for<W: Width>(need: usize) -> (Class, usize);
+    /// The class below the lowest one whose every block has a byte `last`, and the size at which that lowest class
+    /// begins; the papers' `mapping_search`. `last` need not be the last byte of a granule, but is at least one less
+    /// than the smallest block.
+    fn below_for<W: Width>(last: usize) -> (Class, usize);
     /// Size of the smallest block of a class.
     fn size<W: Width>(class: Class) -> usize;
 }
@@ -120,28 +118,35 @@ impl<const J: u32> TwoLevelClasses<J> {
     }
 }
 
+impl<const J: u32> TwoLevelClasses<J> {
+    /// The class of a quotient by 2^shift.
+    #[inline(always)]
+    fn numbered(quotient: usize, shift: u32) -> Class {
+        Class::new(quotient + ((shift as usize) << J))
+    }
+}
+
 impl<const J: u32> Sealed for TwoLevelClasses<J> {}
 
 impl<const J: u32> Classes for TwoLevelClasses<J> {
-    const HASTENS: bool = true;
-
     #[inline(always)]
     fn below<W: Width>() -> Class {
-        Class::new((W::GRANULE.ilog2() as usize) << J)
+        Self::numbered(0, W::GRANULE.ilog2())
     }
 
     #[inline(always)]
     fn class_of<W: Width>(size: usize) -> Class {
         let shift = Self::shift::<W>(size);
-        Class::new((size >> shift) + ((shift as usize) << J))
+        Self::numbered(size >> shift, shift)
     }
 
     #[inline(always)]
-    fn class_for<W: Width>(need: usize) -> (Class, usize) {
-        let shift = Self::shift::<W>(need);
-        // Rounds the quotient up, so that the addition does not wait for the shift amount.
-        let number = (need.wrapping_sub(1) >> shift) + 1;
-        (Class::new(number + ((shift as usize) << J)), number << shift)
+    fn below_for<W: Width>(last: usize) -> (Class, usize) {
+        // If the last byte is in a lower range than the size, the quotient is the largest of its range, and adding one
+        // carries into the next.
+        let shift = Self::shift::<W>(last);
+        let quotient = last >> shift;
+        (Self::numbered(quotient, shift), (quotient + 1) << shift)
     }
 
     #[inline(always)]
@@ -159,9 +164,6 @@ pub struct PowerOfTwoClasses;
 impl Sealed for PowerOfTwoClasses {}
 
 impl Classes for PowerOfTwoClasses {
-    // Half-fit is optimised for the lowest instruction bound.
-    const HASTENS: bool = false;
-
     #[inline(always)]
     fn below<W: Width>() -> Class {
         Class::new(W::GRANULE.ilog2() as usize - 1)
@@ -174,10 +176,11 @@ impl Classes for PowerOfTwoClasses {
     }
 
     #[inline(always)]
-    fn class_for<W: Width>(need: usize) -> (Class, usize) {
-        // SAFETY: bit 0 is set, so the operand is not zero. A block has more than one byte; r | 1 has r's logarithm.
-        let class = floor_log2(unsafe { NonZeroUsize::new_unchecked(need.wrapping_sub(1) | 1) }) as usize + 1;
-        (Class::new(class), 1usize.wrapping_shl(class as u32))
+    fn below_for<W: Width>(last: usize) -> (Class, usize) {
+        // SAFETY: the operand has bits of the granule. They do not change the logarithm of the last byte's number in a
+        // granule's block or a larger one.
+        let class = floor_log2(unsafe { NonZeroUsize::new_unchecked(last | (W::GRANULE - 1)) }) as usize;
+        (Class::new(class), 2usize.wrapping_shl(class as u32))
     }
 
     #[inline(always)]
@@ -196,8 +199,15 @@ mod tests {
             let class = C::class_of::<W>(size);
             assert!(class > C::below::<W>(), "class of {size}");
             assert!(C::size::<W>(class) <= size && size < C::size::<W>(class.up(1)), "class of {size}");
-            let (class, floor) = C::class_for::<W>(size);
+            let (below, floor) = C::below_for::<W>(size - 1);
+            let class = below.up(1);
             assert_eq!(floor, C::size::<W>(class), "floor of the class for {size}");
+            for last in size - W::GRANULE..size {
+                let anyhow = last.max(W::MIN_BLOCK - 1);
+                let (below, floor) = C::below_for::<W>(anyhow);
+                assert_eq!((below.up(1), floor).1, C::below_for::<W>(anyhow | (W::GRANULE - 1)).1, "byte {last}");
+                assert_eq!(floor, C::size::<W>(below.up(1)), "byte {last}");
+            }
             assert!(size <= floor, "the class for {size} begins below it");
             let is_first = class == C::below::<W>().up(1);
             assert!(is_first || C::size::<W>(class.down(1)) < size, "a lower class serves {size} too");
@@ -221,14 +231,14 @@ mod tests {
     fn the_papers_examples() {
         type C = TwoLevelClasses<3>;
         assert_eq!(C::size::<Offset16>(C::class_of::<Offset16>(74 * 8)), 72 * 8);
-        assert_eq!(C::class_for::<Offset16>(74 * 8).1, 80 * 8);
-        assert_eq!(C::class_for::<Offset16>(1512).1, 1536);
+        assert_eq!(C::below_for::<Offset16>(74 * 8 - 1).1, 80 * 8);
+        assert_eq!(C::below_for::<Offset16>(1511).1, 1536);
     }
 
     #[test]
     fn half_fit_index_is_the_papers_formula() {
         for r in (8usize..10_000).step_by(8) {
-            assert_eq!(PowerOfTwoClasses::class_for::<Offset16>(r).0, Class::new((r - 1).ilog2() as usize + 1));
+            assert_eq!(PowerOfTwoClasses::below_for::<Offset16>(r - 1).0, Class::new((r - 1).ilog2() as usize));
         }
     }
 }

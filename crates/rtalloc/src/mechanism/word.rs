@@ -95,7 +95,8 @@ macro_rules! width {
                 // SAFETY: the caller guarantees room for two words at a multiple of the granule: aligned.
                 unsafe {
                     if Self::PAIRS {
-                        let pair = second.bytes().wrapping_shl(Self::BITS) | Self::get(Self::put(first.bytes()));
+                        // No offset is beyond `MAX`, so the sum has both.
+                        let pair = second.bytes().wrapping_shl(Self::BITS).wrapping_add(first.bytes());
                         memory.at::<$pair>(offset).write(pair as $pair);
                     } else {
                         memory.store_link(offset, first);

@@ -26,45 +26,62 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// No place.
     const NOWHERE: Self::Place;
 
-    /// Bytes of control structure before the heap's own words, in whole `usize`s: the part of fixed size.
-    fn bytes_below() -> usize;
+    /// The word of the index that every step of an operation reads or writes: an operation [loads](Self::load) it once,
+    /// holds it in a register, and [stores](Self::store) it at its end.
+    type Summary: Copy;
 
     /// Bytes of control structure after the base, for blocks of at most `max_block` bytes. The first word is the null
     /// node ([`crate::mechanism::free_list`]).
-    fn bytes_above(max_block: usize) -> usize;
+    fn bytes(max_block: usize) -> usize;
 
     /// Initialises the control structure for blocks of at most `max_block` bytes.
     ///
     /// # Safety
     ///
-    /// [`bytes_below`](Self::bytes_below) bytes before the heap's own words and [`bytes_above`](Self::bytes_above)
-    /// bytes after the base belong to the index.
+    /// [`bytes`](Self::bytes) bytes after the base belong to the index.
     unsafe fn init(memory: Memory<W>, max_block: usize);
 
-    /// Bytes granted to a block request of `need` bytes from a block that is large enough.
-    fn granted(need: usize) -> usize;
-
-    /// Removes a block of at least the granted size from the index; returns it, the granted size and its former place.
+    /// Loads the summary.
     ///
     /// # Safety
     ///
     /// The index is initialised.
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, Self::Place)>;
+    unsafe fn load(memory: Memory<W>) -> Self::Summary;
+
+    /// Stores the summary.
+    ///
+    /// # Safety
+    ///
+    /// It was loaded by this operation, and every step since then has had it.
+    unsafe fn store(memory: Memory<W>, summary: Self::Summary);
+
+    /// Bytes granted to a block request whose last byte is `last`, from a block that is large enough.
+    fn granted(last: usize) -> usize;
+
+    /// Removes a block from the index that has a byte `last` and at least the granted size; returns it, the granted
+    /// size and its former place. `last` is one less than the bytes that the request needs, not rounded to granules,
+    /// and at least one less than the smallest block.
+    ///
+    /// # Safety
+    ///
+    /// The summary is [loaded](Self::load).
+    unsafe fn take(memory: Memory<W>, summary: &mut Self::Summary, last: usize)
+    -> Option<(Offset, usize, Self::Place)>;
 
     /// Adds a free block of `size` bytes.
     ///
     /// # Safety
     ///
-    /// The block is free, has that size, and is not in the index; `place` is the former place of a block that it
-    /// overlaps, or [`NOWHERE`](Self::NOWHERE).
-    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, place: Self::Place);
+    /// The summary is [loaded](Self::load). The block is free, has that size, and is not in the index; `place` is the
+    /// former place of a block that it overlaps, or [`NOWHERE`](Self::NOWHERE).
+    unsafe fn insert(memory: Memory<W>, summary: &mut Self::Summary, block: Offset, size: usize, place: Self::Place);
 
     /// Removes a block.
     ///
     /// # Safety
     ///
-    /// The block is in the index.
-    unsafe fn remove(memory: Memory<W>, block: Offset) -> Self::Place;
+    /// The summary is [loaded](Self::load). The block is in the index.
+    unsafe fn remove(memory: Memory<W>, summary: &mut Self::Summary, block: Offset) -> Self::Place;
 
     /// The first place unless it is [`NOWHERE`](Self::NOWHERE), otherwise the second.
     fn first_of(first: Self::Place, second: Self::Place) -> Self::Place;
@@ -137,6 +154,12 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
         largest_is_exact: true,
         largest_covers_smaller: true,
     }
+}
+
+/// Bytes of the smallest block, in whole granules, that has a byte `last`.
+#[inline(always)]
+pub(crate) fn bytes_through<W: Width>(last: usize) -> usize {
+    (last | (W::GRANULE - 1)) + 1
 }
 
 /// Size of a free block. Its header has no flags, because a free block follows a live one.

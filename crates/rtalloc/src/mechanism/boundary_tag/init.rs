@@ -29,12 +29,12 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     pub fn control_bytes(region_bytes: usize) -> usize {
         let room = region_bytes.saturating_sub(Self::front_bytes());
         let max_block = Self::plan(room, TagConfig::default()).map_or(I::MIN_BLOCK, |plan| plan.max_block);
-        Self::front_bytes() + I::bytes_above(max_block)
+        Self::front_bytes() + I::bytes(max_block)
     }
 
     /// Bytes from the base to the first block after a control structure for blocks of at most `max_block` bytes.
     fn first_block_after(max_block: usize) -> usize {
-        (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
+        (I::bytes(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
     }
 
     /// Largest block of the regions that may be added. No region is longer than a slice can be, so no size within the

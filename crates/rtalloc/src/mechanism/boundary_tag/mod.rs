@@ -22,7 +22,7 @@
 //! region's record. In the first region, the control structure comes first:
 //!
 //! ```text
-//! [front: limit, span, stats][index][sentinels][first block] base: [null node][index][blocks ...][sentinel]
+//! [front: limit, span, stats][first block][sentinels] base: [null node][index][blocks ...][sentinel]
 //! ```
 //!
 //! # Misuse
@@ -48,7 +48,7 @@ mod white_box;
 
 use header::{Header, Tag};
 pub use index::{FreeIndex, Named};
-pub(crate) use index::{free_size, tag_contract};
+pub(crate) use index::{bytes_through, free_size, tag_contract};
 use tags::LiveBlock;
 pub use thresholds::Thresholds;
 
@@ -67,13 +67,13 @@ use core::ptr::NonNull;
 /// Bytes of the heap's own words (`usize`) before the base. The word directly before the base, where offset 0 would
 /// have its header, is zero, so that a pointer to the base is not a block. It is the upper half of the last word or,
 /// where a tag has no such half, a word of its own.
-pub(crate) const fn own_bytes<W: Width>() -> usize {
+const fn own_bytes<W: Width>() -> usize {
     (if W::PAIRS { 2 } else { 3 }) * size_of::<usize>()
 }
 
 /// Offset of the `usize` that holds the offset of the first region's first block.
 #[inline(always)]
-pub(crate) const fn first_block_at<W: Width>() -> Offset {
+const fn first_block_at<W: Width>() -> Offset {
     Offset::BASE.down(own_bytes::<W>())
 }
 
@@ -86,6 +86,17 @@ pub(crate) const fn first_block_at<W: Width>() -> Offset {
 pub(crate) unsafe fn first_block<W: Width>(memory: Memory<W>) -> Offset {
     // SAFETY: the caller guarantees an initialised control structure.
     Offset::new(unsafe { memory.load_bits(first_block_at::<W>()) })
+}
+
+/// [`first_block`] loaded again, where a register is worth more than a load.
+///
+/// # Safety
+///
+/// As [`first_block`].
+#[inline(always)]
+pub(crate) unsafe fn reload_first_block<W: Width>(memory: Memory<W>) -> Offset {
+    // SAFETY: the caller guarantees an initialised control structure.
+    Offset::new(unsafe { memory.at::<usize>(first_block_at::<W>()).read_volatile() })
 }
 
 /// Offset of the `usize` that holds the offset of the latest region's sentinel.
@@ -141,7 +152,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// Bytes before the base.
     #[inline(always)]
     fn front_bytes() -> usize {
-        size_of::<Front<T>>() + I::bytes_below() + own_bytes::<W>()
+        size_of::<Front<T>>() + own_bytes::<W>()
     }
 
     /// The heap's memory.
@@ -222,7 +233,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// Counts a refusal and returns its error. Cold, so that the hot path needs only one jump to it.
     #[cold]
     #[inline(never)]
-    fn refuse(&mut self, error: AllocError) -> AllocError {
+    fn refuse(self, error: AllocError) -> AllocError {
         // SAFETY: `init` initialised the front.
         unsafe { (*self.front()).stats.refused() }
         error
@@ -231,7 +242,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// Refuses a size that is zero or beyond the limit.
     #[cold]
     #[inline(never)]
-    fn refuse_size(&mut self, size_bytes: usize) -> AllocError {
+    fn refuse_size(self, size_bytes: usize) -> AllocError {
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
@@ -248,17 +259,17 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         if I::MIN_REST > W::GRANULE { size >= I::MIN_REST } else { size != 0 }
     }
 
-    /// Bytes of the block for a request of `size_bytes`, which is not unservable.
+    /// The last byte, counted from its header, that the block for a request of `size_bytes` must have.
     #[inline(always)]
-    fn block_for(size_bytes: usize) -> usize {
-        let need = (size_bytes + W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
-        if I::MIN_BLOCK > W::GRANULE { need.max(I::MIN_BLOCK) } else { need }
+    fn last_byte(size_bytes: usize) -> usize {
+        let last = size_bytes + (W::BYTES - 1);
+        if I::MIN_BLOCK > W::GRANULE { last.max(I::MIN_BLOCK - 1) } else { last }
     }
 
-    /// The heap's pointer in a register, for functions that are not inlined: a reference would put it on the stack of
-    /// every call.
+    /// The heap's pointer in a register: a function that is not inlined would get a reference on the stack, and one
+    /// that is would load the pointer again after each store.
     #[inline(always)]
-    fn by_value(&mut self) -> Self {
+    fn by_value(&self) -> Self {
         Self { base: self.base, regions: PhantomData, kind: PhantomData }
     }
 
@@ -273,19 +284,22 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             return self.by_value().serve_aligned(size_bytes, align_bytes);
         }
         if self.is_unservable(size_bytes) {
-            return Err(self.refuse_size(size_bytes));
+            return Err(self.by_value().refuse_size(size_bytes));
         }
         let memory = self.memory();
         // SAFETY: the index is initialised and returns a free block of at least the granted size.
         unsafe {
-            let Some((block, granted, place)) = I::take(memory, Self::block_for(size_bytes)) else {
-                return Err(self.refuse(AllocError::Exhausted));
+            let mut summary = I::load(memory);
+            let Some((block, granted, place)) = I::take(memory, &mut summary, Self::last_byte(size_bytes)) else {
+                return Err(self.by_value().refuse(AllocError::Exhausted));
             };
             let size = free_size(memory, block);
             if G::IS_FULL && !self.is_whole(block, size, granted) {
-                return Err(self.refuse_damaged(block));
+                I::store(memory, summary);
+                return Err(self.by_value().refuse_damaged(block));
             }
-            self.hand_out(block, size, granted, place);
+            self.hand_out(&mut summary, block, size, granted, place);
+            I::store(memory, summary);
             Ok(memory.pointer(block))
         }
     }
@@ -293,7 +307,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// Refuses a request because the tags around the free block contradict each other. The block is in no list any more
     /// and is never allocated again.
     #[inline(always)]
-    fn refuse_damaged(&mut self, block: Offset) -> AllocError {
+    fn refuse_damaged(self, block: Offset) -> AllocError {
         hook::report(I::CONTRACT.name, MisuseKind::ContradictoryTags, self.memory().address(block));
         self.refuse(AllocError::Misused)
     }
@@ -302,18 +316,26 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// # Safety
     ///
-    /// `block` is free, of `size` bytes, at least `granted`, and in no list; `place` is where it was in the index.
+    /// `block` is free, of `size` bytes, at least `granted`, and in no list; `place` is where it was in the index. The
+    /// summary is loaded.
     #[inline(always)]
-    unsafe fn hand_out(&mut self, block: Offset, size: usize, granted: usize, place: I::Place) {
+    unsafe fn hand_out(
+        &mut self,
+        summary: &mut I::Summary,
+        block: Offset,
+        size: usize,
+        granted: usize,
+        place: I::Place,
+    ) {
         // SAFETY: `block + size` is the next block or the sentinel, and the bytes up to it belong to the free block.
         unsafe {
             let rest = size - granted;
             let granted = if Self::is_rest(rest) {
                 let remainder = block.up(granted);
+                self.set_header(block, Header::live(granted));
                 self.set_header(remainder, Header::free(rest));
                 self.memory().store(Self::footer(remainder, rest), rest);
-                I::insert(self.memory(), remainder, rest, place);
-                self.set_header(block, Header::live(granted));
+                I::insert(self.memory(), summary, remainder, rest, place);
                 granted
             } else {
                 let next = block.up(size);
@@ -347,31 +369,33 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[inline(never)]
     fn serve_aligned(mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if self.is_unservable(size_bytes) {
-            return Err(self.refuse_size(size_bytes));
+            return Err(self.by_value().refuse_size(size_bytes));
         }
         // SAFETY: `init` initialised the front.
         let limit = unsafe { (*self.front()).limit };
         if align_bytes > limit {
-            return Err(self.refuse(AllocError::Alignment));
+            return Err(self.by_value().refuse(AllocError::Alignment));
         }
-        let need = Self::block_for(size_bytes);
+        let last = Self::last_byte(size_bytes);
         // The largest gap: a gap one granule too small for a block grows by one alignment.
         let most_gap = match I::MIN_BLOCK > W::GRANULE {
             true => align_bytes + (I::MIN_BLOCK - W::GRANULE),
             false => align_bytes - W::GRANULE,
         };
-        if need + most_gap > limit + W::BYTES {
-            return Err(self.refuse(AllocError::TooLarge));
+        if bytes_through::<W>(last + most_gap) > limit + W::BYTES {
+            return Err(self.by_value().refuse(AllocError::TooLarge));
         }
         let memory = self.memory();
-        // SAFETY: the index returns a free block of at least `need + most_gap` bytes, which gap, block and rest divide.
+        // SAFETY: the index returns a free block with the byte `last + most_gap`; gap, block and rest divide it.
         unsafe {
-            let Some((found, _, place)) = I::take(memory, need + most_gap) else {
-                return Err(self.refuse(AllocError::Exhausted));
+            let mut summary = I::load(memory);
+            let Some((found, _, place)) = I::take(memory, &mut summary, last + most_gap) else {
+                return Err(self.by_value().refuse(AllocError::Exhausted));
             };
             let found_size = free_size(memory, found);
-            if G::IS_FULL && !self.is_whole(found, found_size, need + most_gap) {
-                return Err(self.refuse_damaged(found));
+            if G::IS_FULL && !self.is_whole(found, found_size, bytes_through::<W>(last + most_gap)) {
+                I::store(memory, summary);
+                return Err(self.by_value().refuse_damaged(found));
             }
             let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
             if gap != 0 && gap < I::MIN_BLOCK {
@@ -387,10 +411,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             if gap != 0 {
                 self.set_header(found, Header::free(gap));
                 memory.store(Self::footer(found, gap), gap);
-                I::insert(memory, found, gap, place);
+                I::insert(memory, &mut summary, found, gap, place);
                 place = I::NOWHERE;
             }
-            self.hand_out(block, size, I::granted(need).min(size), place);
+            self.hand_out(&mut summary, block, size, I::granted(last).min(size), place);
+            I::store(memory, summary);
             if gap != 0 {
                 self.set_header(block, self.header(block).with_prev_flipped());
             }
@@ -419,10 +444,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             let (mut start, mut end, mut whole) = (block, next, size);
             let mut place = I::NOWHERE;
+            let mut summary = I::load(memory);
             if self.reload_header(block).is_prev_free() {
                 start = self.free_prev(address, block)?;
                 whole = whole.wrapping_add(block.bytes_from(start));
-                place = I::remove(memory, start);
+                place = I::remove(memory, &mut summary, start);
                 if G::IS_FULL {
                     self.set_header(block, Header::free(0));
                 }
@@ -430,7 +456,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 core::hint::cold_path();
             }
             if !next_header.is_live() {
-                place = I::first_of(place, I::remove(memory, next));
+                place = I::first_of(place, I::remove(memory, &mut summary, next));
                 end = next.up(next_header.free_size());
                 whole = whole.wrapping_add(next_header.free_size());
             } else {
@@ -438,7 +464,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 self.set_flag(next, next_header.with_prev_flipped());
             }
             (*self.front()).stats.freed(size - W::BYTES);
-            self.make_free(start, end, whole, place);
+            self.make_free(&mut summary, start, end, whole, place);
+            I::store(memory, summary);
         }
         Some(())
     }
@@ -448,14 +475,15 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// # Safety
     ///
     /// The memory belongs to the heap, lies between two live blocks (or a region's end), and the next header has
-    /// PREV_FREE set.
+    /// PREV_FREE set. The summary is loaded.
     #[inline(always)]
-    unsafe fn make_free(&mut self, block: Offset, end: Offset, size: usize, place: I::Place) {
+    unsafe fn make_free(&mut self, summary: &mut I::Summary, block: Offset, end: Offset, size: usize, place: I::Place) {
+        let memory = self.memory();
         // SAFETY: the memory belongs to the heap and lies between two live blocks or a region's ends, in no list.
         unsafe {
             self.set_header(block, Header::free(size));
-            self.memory().store(end.down(2 * W::BYTES), size);
-            I::insert(self.memory(), block, size, place);
+            memory.store(end.down(2 * W::BYTES), size);
+            I::insert(memory, summary, block, size, place);
         }
     }
 }
@@ -482,19 +510,19 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if !align_bytes.is_power_of_two() {
-            return Err(self.refuse(AllocError::Alignment));
+            return Err(self.by_value().refuse(AllocError::Alignment));
         }
-        self.serve(size_bytes, align_bytes)
+        self.by_value().serve(size_bytes, align_bytes)
     }
 
     #[inline(always)]
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        self.serve(layout.size(), layout.align())
+        self.by_value().serve(layout.size(), layout.align())
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        self.release(block.addr().get());
+        self.by_value().release(block.addr().get());
     }
 
     #[inline(always)]

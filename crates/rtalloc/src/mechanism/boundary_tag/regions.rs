@@ -45,7 +45,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             self.set_record(sentinel, CUT_AFTER, cut_after);
             memory.store_bits(sentinels_at::<W>(), sentinel.bytes());
             self.set_span((*self.front()).span.max(sentinel));
-            self.make_free(first, sentinel, sentinel.bytes_from(first), I::NOWHERE);
+            let mut summary = I::load(memory);
+            self.make_free(&mut summary, first, sentinel, sentinel.bytes_from(first), I::NOWHERE);
+            I::store(memory, summary);
         }
     }
 
@@ -171,7 +173,9 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> MultiRegio
             if self.header(first).is_live() || first.up(free_size(memory, first)) != sentinel {
                 return Err(RemoveError::InUse);
             }
-            I::remove(memory, first);
+            let mut summary = I::load(memory);
+            I::remove(memory, &mut summary, first);
+            I::store(memory, summary);
             match later {
                 Some(later) => self.set_record(later, NEXT, next.bytes()),
                 None => memory.store_bits(sentinels_at::<W>(), next.bytes()),

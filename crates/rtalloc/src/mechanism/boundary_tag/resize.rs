@@ -28,10 +28,10 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ) -> Result<NonNull<u8>, AllocError> {
         let address = pointer.addr().get();
         if !align_bytes.is_power_of_two() {
-            return Err(self.refuse(AllocError::Alignment));
+            return Err(self.by_value().refuse(AllocError::Alignment));
         }
         if self.is_unservable(size_bytes) {
-            return Err(self.refuse_size(size_bytes));
+            return Err(self.by_value().refuse_size(size_bytes));
         }
         let live = self.live_block(address).filter(|live| {
             // SAFETY: the block passed `live_block` and has PREV_FREE set.
@@ -39,16 +39,16 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         });
         let Some(LiveBlock { block, tag, size, next_header, .. }) = live else {
             self.by_value().report_misuse(address);
-            return Err(self.refuse(AllocError::Misused));
+            return Err(self.by_value().refuse(AllocError::Misused));
         };
-        let need = Self::block_for(size_bytes);
+        let last = Self::last_byte(size_bytes);
         let is_aligned = address & (align_bytes - 1) == 0;
         // SAFETY: the tags are those of a live block, so the next header is a tag. The blocks are disjoint, and both
         // are at least as long as the copy.
         unsafe {
             let next_free = if next_header.is_live() { 0 } else { next_header.free_size() };
-            if is_aligned && need <= size + next_free {
-                self.fit_in_place(block, tag, next_free, need);
+            if is_aligned && last < size + next_free {
+                self.fit_in_place(block, tag, next_free, last);
                 return Ok(pointer);
             }
             let moved = self.serve(size_bytes, align_bytes)?;
@@ -58,17 +58,17 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
     }
 
-    /// Resizes a live block in place to `need` bytes; the rest becomes or stays free.
+    /// Resizes a live block in place so that its last byte is `last`; the rest becomes or stays free.
     ///
     /// # Safety
     ///
     /// `block` is live with this tag; `next_free` is the size of the free block after it, or 0; together they have
-    /// at least `need` bytes.
-    unsafe fn fit_in_place(&mut self, block: Offset, tag: Tag<W>, next_free: usize, need: usize) {
+    /// that byte.
+    unsafe fn fit_in_place(&mut self, block: Offset, tag: Tag<W>, next_free: usize, last: usize) {
         let memory = self.memory();
         let size = tag.size();
         let all = size + next_free;
-        let granted = I::granted(need).min(all);
+        let granted = I::granted(last).min(all);
         let rest = all - granted;
         // A tail that joins the next free block need not be large enough to be split off.
         let joins_next = I::MIN_REST > I::MIN_BLOCK && next_free != 0 && rest > next_free;
@@ -79,17 +79,19 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             let end = block.up(all);
             let mut place = I::NOWHERE;
+            let mut summary = I::load(memory);
             if next_free != 0 {
-                place = I::remove(memory, block.up(size));
+                place = I::remove(memory, &mut summary, block.up(size));
             }
             let new_size = if joins_next || Self::is_rest(rest) {
                 self.set_flag(end, self.header(end).with_prev_free(true));
-                self.make_free(block.up(granted), block.up(granted + rest), rest, place);
+                self.make_free(&mut summary, block.up(granted), block.up(granted + rest), rest, place);
                 granted
             } else {
                 self.set_flag(end, self.header(end).with_prev_free(false));
                 all
             };
+            I::store(memory, summary);
             self.set_header(block, Header::of_live(tag.with_size(new_size)));
             (*self.front()).stats.freed(size - W::BYTES);
             self.count_allocated(block, new_size);

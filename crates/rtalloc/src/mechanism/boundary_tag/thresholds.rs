@@ -54,13 +54,10 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
 
     type Place = I::Place;
     const NOWHERE: I::Place = I::NOWHERE;
+    type Summary = I::Summary;
 
-    fn bytes_below() -> usize {
-        I::bytes_below()
-    }
-
-    fn bytes_above(max_block: usize) -> usize {
-        I::bytes_above(max_block)
+    fn bytes(max_block: usize) -> usize {
+        I::bytes(max_block)
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
@@ -69,26 +66,38 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
     }
 
     #[inline(always)]
-    fn granted(need: usize) -> usize {
-        I::granted(need)
-    }
-
-    #[inline(always)]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, I::Place)> {
+    unsafe fn load(memory: Memory<W>) -> I::Summary {
         // SAFETY: `I` is initialised, because `init` initialised it.
-        unsafe { I::take(memory, need) }
+        unsafe { I::load(memory) }
     }
 
     #[inline(always)]
-    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, place: I::Place) {
+    unsafe fn store(memory: Memory<W>, summary: I::Summary) {
+        // SAFETY: the caller satisfies the contract of `FreeIndex::store`, which `I` shares.
+        unsafe { I::store(memory, summary) }
+    }
+
+    #[inline(always)]
+    fn granted(last: usize) -> usize {
+        I::granted(last)
+    }
+
+    #[inline(always)]
+    unsafe fn take(memory: Memory<W>, summary: &mut I::Summary, last: usize) -> Option<(Offset, usize, I::Place)> {
+        // SAFETY: the summary is `I`'s, and loaded.
+        unsafe { I::take(memory, summary, last) }
+    }
+
+    #[inline(always)]
+    unsafe fn insert(memory: Memory<W>, summary: &mut I::Summary, block: Offset, size: usize, place: I::Place) {
         // SAFETY: the block is free and not in the index, which is `I`.
-        unsafe { I::insert(memory, block, size, place) }
+        unsafe { I::insert(memory, summary, block, size, place) }
     }
 
     #[inline(always)]
-    unsafe fn remove(memory: Memory<W>, block: Offset) -> I::Place {
+    unsafe fn remove(memory: Memory<W>, summary: &mut I::Summary, block: Offset) -> I::Place {
         // SAFETY: the block is in the index, which is `I`.
-        unsafe { I::remove(memory, block) }
+        unsafe { I::remove(memory, summary, block) }
     }
 
     #[inline(always)]

@@ -222,7 +222,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             };
             let head = Self::head(class);
             // SAFETY: the class has a head, and `is_place` accepts only free blocks of the class, which have links.
-            let (count, _) = unsafe { check_list(self.memory, head, expected, &is_place, &mut |_| Ok(()))? };
+            let (count, _) =
+                unsafe { check_list(self.memory, next_at::<W>(head), head, expected, &is_place, &mut |_| Ok(()))? };
             let address = self.memory.address(head);
             if count != expected {
                 return Err(Corruption { invariant: "every free block is in the list of its class", address });

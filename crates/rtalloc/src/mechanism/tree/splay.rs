@@ -28,7 +28,7 @@
 
 use super::{Side, link_at, size_or_zero};
 use crate::contract::{Corruption, LoopBound, loop_bound};
-use crate::mechanism::boundary_tag::{FreeIndex, free_size};
+use crate::mechanism::boundary_tag::{FreeIndex, bytes_through, free_size};
 use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink};
 use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::word::Width;
@@ -220,37 +220,41 @@ impl SizeTree {
 }
 
 // SAFETY: the tree has one node for every size of the blocks that were inserted and not removed, and the node's list
-// has all blocks of that size. `take` returns a block of the smallest size that holds `need` bytes.
+// has all blocks of that size. `take` returns a block of the smallest size that has the byte `last`.
 unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     /// Header, four links, footer.
     const MIN_BLOCK: usize = (6 * W::BYTES).next_multiple_of(W::GRANULE);
 
     type Place = ();
     const NOWHERE: () = ();
+    type Summary = ();
 
-    fn bytes_below() -> usize {
-        0
-    }
-
-    fn bytes_above(_: usize) -> usize {
+    fn bytes(_: usize) -> usize {
         (LIST_WORDS + 2) * W::BYTES
     }
 
     unsafe fn init(memory: Memory<W>, _: usize) {
         for word in 0..LIST_WORDS + 2 {
-            // SAFETY: the control structure has `bytes_above` bytes, which the index initialises.
+            // SAFETY: the control structure has `bytes` bytes, which the index initialises.
             unsafe { memory.store_link(NULL.up(word * W::BYTES), NULL) }
         }
     }
 
-    fn granted(need: usize) -> usize {
-        need
+    #[inline(always)]
+    unsafe fn load(_: Memory<W>) {}
+
+    #[inline(always)]
+    unsafe fn store(_: Memory<W>, (): ()) {}
+
+    fn granted(last: usize) -> usize {
+        bytes_through::<W>(last)
     }
 
     /// A refused request changes nothing, not even the shape of the tree: the search comes first, and the splay only if
     /// it succeeds.
     #[inline]
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(Offset, usize, ())> {
+    unsafe fn take(memory: Memory<W>, (): &mut (), last: usize) -> Option<(Offset, usize, ())> {
+        let need = bytes_through::<W>(last);
         // SAFETY: the index is initialised, and links lead to nodes.
         unsafe {
             let root = Self::root(memory);
@@ -288,7 +292,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     }
 
     #[inline]
-    unsafe fn insert(memory: Memory<W>, block: Offset, size: usize, (): ()) {
+    unsafe fn insert(memory: Memory<W>, (): &mut (), block: Offset, size: usize, (): ()) {
         // SAFETY: the caller guarantees that the block is free, and in neither the tree nor a list.
         unsafe {
             let mut root = Self::root(memory);
@@ -321,7 +325,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     }
 
     #[inline]
-    unsafe fn remove(memory: Memory<W>, block: Offset) {
+    unsafe fn remove(memory: Memory<W>, (): &mut (), block: Offset) {
         // SAFETY: the caller guarantees that the block is in the index: in the list of a node, or a node.
         unsafe {
             if memory.load_link(block) != NULL {
@@ -382,7 +386,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
                 if memory.load_link(node) != NULL {
                     return Err(broken("a node is the first block of its list", node));
                 }
-                let (more, _) = check_list(memory, node, free_blocks, is_place, &mut |block| {
+                let (more, _) = check_list(memory, next_at::<W>(node), node, free_blocks, is_place, &mut |block| {
                     if free_size(memory, block) == size {
                         Ok(())
                     } else {
@@ -429,7 +433,7 @@ mod tests {
             // SAFETY: the bench owns the block, which is in no tree.
             unsafe {
                 self.memory.store(block.down(4), size);
-                SizeTree::insert(self.memory, block, size, ());
+                SizeTree::insert(self.memory, &mut (), block, size, ());
             }
         }
 
@@ -456,7 +460,7 @@ mod tests {
         // With ascending sizes each node becomes the root, and the tree is a path to the left.
         assert!(bench.depths().into_iter().eq((0..100).rev()));
         // SAFETY: the index is initialised.
-        let found = unsafe { SizeTree::take(bench.memory, 16) }.unwrap().0;
+        let found = unsafe { SizeTree::take(bench.memory, &mut (), 15) }.unwrap().0;
         assert_eq!(found, Offset::new(48), "the smallest block");
         let deepest = bench.depths().into_iter().max().unwrap();
         assert!((48..=52).contains(&deepest), "{deepest}");
@@ -484,13 +488,13 @@ mod tests {
                 sizes[number] = size;
             } else if below(2) == 0 {
                 // SAFETY: the block is in the index.
-                unsafe { SizeTree::remove(bench.memory, block) };
+                unsafe { SizeTree::remove(bench.memory, &mut (), block) };
                 model.get_mut(&sizes[number]).unwrap().retain(|&other| other != block);
                 sizes[number] = 0;
             } else {
                 let best = model.iter().find(|(best, blocks)| **best >= size && !blocks.is_empty());
                 // SAFETY: the index is initialised.
-                let taken = unsafe { SizeTree::take(bench.memory, size) };
+                let taken = unsafe { SizeTree::take(bench.memory, &mut (), size - 1) };
                 assert_eq!(taken.is_some(), best.is_some());
                 let Some((taken, _, ())) = taken else { continue };
                 let best = *best.unwrap().0;
