@@ -209,6 +209,14 @@ impl Leaf {
     fn of(class: Class) -> Self {
         Leaf(class.number() / BITS)
     }
+
+    /// The leaf's bit in the summary.
+    #[inline(always)]
+    fn bit(self) -> usize {
+        // SAFETY: the classes of any size have at most as many leaves as a word has bits (`Classes::class_of`).
+        unsafe { core::hint::assert_unchecked(self.0 < BITS) };
+        self.0
+    }
 }
 
 impl Sealed for TwoLevel {}
@@ -227,7 +235,7 @@ impl Bitmap for TwoLevel {
         unsafe {
             let mut members = set.leaf(leaf) & above(below.number());
             if members == 0 {
-                leaf = Leaf(first_set(NonZeroUsize::new(summary & above(leaf.0))?) as usize);
+                leaf = Leaf(first_set(NonZeroUsize::new(summary & above(leaf.bit()))?) as usize);
                 members = set.leaf(leaf);
             }
             let bit = first_set(NonZeroUsize::new_unchecked(members)) as usize;
@@ -248,7 +256,7 @@ impl Bitmap for TwoLevel {
         let leaf = Leaf::of(class);
         // SAFETY: the view is that of a set with a leaf for `class`: an initialised word of it.
         unsafe { set.set_leaf(leaf, with_bit(set.leaf(leaf), class.number())) };
-        *summary = with_bit(*summary, leaf.0);
+        *summary = with_bit(*summary, leaf.bit());
     }
 
     #[inline(always)]
@@ -259,7 +267,7 @@ impl Bitmap for TwoLevel {
             let members = set.leaf(leaf) & all_but(class.number());
             set.set_leaf(leaf, members);
             if members == 0 {
-                *summary = without_bit(*summary, leaf.0);
+                *summary = without_bit(*summary, leaf.bit());
             } else {
                 core::hint::cold_path();
             }
@@ -274,7 +282,7 @@ impl Bitmap for TwoLevel {
             let members = set.leaf(leaf) ^ usize::from(gone).wrapping_shl(class.number() as u32);
             set.set_leaf(leaf, members);
             if members == 0 {
-                *summary = without_bit(*summary, leaf.0);
+                *summary = without_bit(*summary, leaf.bit());
             }
         }
     }

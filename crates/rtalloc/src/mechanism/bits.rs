@@ -1,9 +1,11 @@
 //! Bit searches: the processor's instruction where one exists, loop-free software elsewhere.
 //!
-//! The software sets all bits below the one that is sought, multiplies by a number that spreads these words, and looks
-//! the index up in a table of a byte for each bit (after E. Cole and M. Dickinson in S. E. Anderson's *Bit Twiddling
-//! Hacks*). It has no branch. Its gain is in instructions; some small cores multiply in 32 cycles. Processors without a
-//! multiplication use the binary search of the TLSF paper's appendix A: five tests on 32 bits, six on 64.
+//! For the most significant bit, the software finds the highest byte that is not zero, with two tests on 32 bits, and
+//! looks its logarithm up in a table of 256 bytes. For the least significant bit, it sets all bits below it, multiplies
+//! by a number that spreads these words, and looks the index up in a table of a byte for each bit (after E. Cole and
+//! M. Dickinson in S. E. Anderson's *Bit Twiddling Hacks*). That gains instructions; some small cores multiply in 32
+//! cycles. Processors without a multiplication clear the other bits and search as for the most significant one. The
+//! binary search of the TLSF paper's appendix A has five tests.
 
 use core::num::{NonZeroU64, NonZeroUsize};
 
@@ -32,7 +34,7 @@ const HAS_MULTIPLICATION: bool =
 /// Constant.
 #[inline(always)]
 pub const fn floor_log2(value: NonZeroUsize) -> u32 {
-    if HAS_INSTRUCTION { value.ilog2() } else { software_floor_log2(value.get(), HAS_MULTIPLICATION) }
+    if HAS_INSTRUCTION { value.ilog2() } else { software_floor_log2(value.get()) }
 }
 
 /// Index of the least significant set bit; `ffs` in the papers.
@@ -127,29 +129,74 @@ pub fn computed(word: u64) -> u64 {
     }
 }
 
-/// `floor(log2(value))` without a loop.
-const fn software_floor_log2(value: usize, multiplies: bool) -> u32 {
-    if !multiplies {
-        return searched_floor_log2(value);
+/// Returns the address of an array unchanged. On Arm, whose loads take an index or a constant but not both, the compiler
+/// then computes it once instead of a constant for each access.
+///
+/// # Time
+///
+/// Constant: no instruction.
+#[inline(always)]
+pub fn array_at(address: usize) -> usize {
+    #[cfg(all(target_arch = "arm", not(miri)))]
+    {
+        let mut address = address;
+        // SAFETY: the template is a comment and emits no instruction.
+        unsafe {
+            core::arch::asm!("/* {address} */", address = inout(reg) address, options(pure, nomem, nostack, preserves_flags));
+        }
+        address
     }
-    let mut ones = value;
-    ones |= ones >> 1;
-    ones |= ones >> 2;
-    ones |= ones >> 4;
-    ones |= ones >> 8;
-    ones |= ones >> 16;
-    if usize::BITS > 32 {
-        ones |= ones >> (usize::BITS / 2);
+    #[cfg(any(not(target_arch = "arm"), miri))]
+    {
+        address
     }
-    last_of_ones(ones)
 }
+
+/// `floor(log2(value))` without a loop, by the highest byte that is not zero.
+const fn software_floor_log2(value: usize) -> u32 {
+    // Two tests for 32 bits, three for 64.
+    if usize::BITS > 32 && value >> (usize::BITS / 2) != 0 {
+        return usize::BITS / 2 + of_32_bits(value >> (usize::BITS / 2));
+    }
+    of_32_bits(value)
+}
+
+const fn of_32_bits(value: usize) -> u32 {
+    let (byte, below) = if value >> 16 == 0 {
+        if value >> 8 == 0 { (value, 0) } else { (value >> 8, 8) }
+    } else if value >> 24 == 0 {
+        (value >> 16, 16)
+    } else {
+        // Not a conditional move, which some processors have only as a branch.
+        core::hint::cold_path();
+        (value >> 24, 24)
+    };
+    // SAFETY: the value has 32 bits. The table holds the indices of a byte's bits; shifts by the sum need no mask.
+    unsafe {
+        core::hint::assert_unchecked(byte < 256);
+        let log2 = OF_BYTE[byte] as u32 + below;
+        core::hint::assert_unchecked(log2 < usize::BITS);
+        log2
+    }
+}
+
+/// `floor(log2(byte))`.
+const OF_BYTE: [u8; 256] = {
+    let mut of_byte = [0; 256];
+    let mut byte = 1_usize;
+    while byte < 256 {
+        of_byte[byte] = byte.ilog2() as u8;
+        byte += 1;
+    }
+    of_byte
+};
 
 /// The index of the least significant set bit without a loop.
 const fn software_first_set(value: usize, multiplies: bool) -> u32 {
     if multiplies {
         last_of_ones(value ^ value.wrapping_sub(1))
     } else {
-        searched_floor_log2(value & value.wrapping_neg())
+        software_floor_log2(value & value.wrapping_neg())
     }
 }
 
@@ -174,37 +221,10 @@ const fn spread(ones: usize) -> usize {
 }
 
 const fn last_of_ones(ones: usize) -> u32 {
-    LAST[spread(ones)] as u32
-}
-
-/// `floor(log2(value))` by binary search, without a loop.
-const fn searched_floor_log2(value: usize) -> u32 {
-    let mut rest = value as u64;
-    let mut log2 = 0;
-    if usize::BITS > 32 && rest >> 32 != 0 {
-        rest >>= 32;
-        log2 += 32;
-    }
-    if rest >> 16 != 0 {
-        rest >>= 16;
-        log2 += 16;
-    }
-    if rest >> 8 != 0 {
-        rest >>= 8;
-        log2 += 8;
-    }
-    if rest >> 4 != 0 {
-        rest >>= 4;
-        log2 += 4;
-    }
-    if rest >> 2 != 0 {
-        rest >>= 2;
-        log2 += 2;
-    }
-    if rest >> 1 != 0 {
-        log2 += 1;
-    }
-    log2
+    let last = LAST[spread(ones)] as u32;
+    // SAFETY: the table holds the indices of a word's bits. Shifts by them need no mask.
+    unsafe { core::hint::assert_unchecked(last < usize::BITS) };
+    last
 }
 
 #[cfg(test)]
@@ -225,8 +245,8 @@ mod tests {
         for bit in 0..usize::BITS {
             let power = 1usize << bit;
             for value in [power, power | 1, power + power / 2, power | (power - 1)] {
+                assert_eq!(software_floor_log2(value), value.ilog2(), "{value:#x}");
                 for multiplies in [false, true] {
-                    assert_eq!(software_floor_log2(value, multiplies), value.ilog2(), "{value:#x}");
                     assert_eq!(software_first_set(value, multiplies), value.trailing_zeros(), "{value:#x}");
                 }
             }

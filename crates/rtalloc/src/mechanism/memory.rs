@@ -1,5 +1,6 @@
 //! A heap's memory as words at offsets from one base.
 
+use crate::mechanism::bits::array_at;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -77,6 +78,12 @@ impl<W: Width> Memory<W> {
     #[inline(always)]
     pub fn new(base: NonNull<u8>) -> Self {
         Memory { base: base.addr().get(), width: PhantomData }
+    }
+
+    /// The memory with another base, at an offset of this one: an array is there.
+    #[inline(always)]
+    pub fn array(self, offset: Offset) -> Self {
+        Memory { base: array_at(self.address(offset)), width: PhantomData }
     }
 
     /// The address at an offset.

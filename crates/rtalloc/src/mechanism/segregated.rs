@@ -28,7 +28,8 @@ pub trait SplitPolicy: Sealed + Copy + core::fmt::Debug + 'static {
 }
 
 /// Grants the size at which the search began (TLSF paper 4.3): once freed, the block is in the list where the same
-/// request looks first. This does not hold for alignments beyond the granule, whose search includes room to align.
+/// request looks first. This would not hold for alignments beyond the granule, whose search includes room to align; they
+/// get the requested size.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundUp;
 
@@ -80,10 +81,27 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     }
 
     /// Where the head of a class is: the heads follow the bitmap.
-    #[inline(always)]
     fn head_at<W: Width>(class: Class) -> Offset {
-        let heads = Self::bitmap_at::<W>().up(Self::bitmap_bytes::<W>());
-        heads.up(class.rank(C::below::<W>().up(1)).number().wrapping_mul(W::BYTES))
+        Self::heads_at::<W>().up(Self::in_heads::<W>(class).bytes())
+    }
+
+    /// Where class 0 would have its head.
+    #[inline(always)]
+    fn heads_at<W: Width>() -> Offset {
+        let first = C::below::<W>().up(1);
+        Self::bitmap_at::<W>().up(Self::bitmap_bytes::<W>()).down(Self::in_heads::<W>(first).bytes())
+    }
+
+    /// Offset of a class's head in [`heads`](Self::heads).
+    #[inline(always)]
+    fn in_heads<W: Width>(class: Class) -> Offset {
+        Offset::BASE.up(class.number().wrapping_mul(W::BYTES))
+    }
+
+    /// The memory from the head of class 0 on.
+    #[inline(always)]
+    fn heads<W: Width>(memory: Memory<W>) -> Memory<W> {
+        memory.array(Self::heads_at::<W>())
     }
 
     /// What the first block of a class's list has for `prev`: the class, which is less than any block's offset.
@@ -153,9 +171,10 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // a block, and every block of that class has at least `rounded` bytes.
         unsafe {
             let (class, place) = B::find(Self::bitmap(memory), *summary, below)?;
-            let block = memory.load_link(Self::head_at::<W>(class));
+            let heads = Self::heads(memory);
+            let block = heads.load_link(Self::in_heads::<W>(class));
             let after = memory.load_link(next_at::<W>(block));
-            memory.store_link(Self::head_at::<W>(class), after);
+            heads.store_link(Self::in_heads::<W>(class), after);
             memory.store_link(after, Self::named(class));
             B::remove_if(Self::bitmap(memory), summary, class, place, after == NULL);
             Some((block, P::granted::<W>(last, rounded), ()))
@@ -168,12 +187,13 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: the control structure is planned for the largest possible block, so the class has a head and a bit.
         // At the end of the list, the null node takes the write to `prev`.
         unsafe {
-            let after = memory.load_link(Self::head_at::<W>(class));
+            let heads = Self::heads(memory);
+            let after = heads.load_link(Self::in_heads::<W>(class));
             memory.store_link(after, block);
             // One store, which a processor forwards to the load of both in `remove` before it reaches the cache: a
             // freed block is often unlinked again soon.
             W::store_pair(memory, block, Self::named(class), after);
-            memory.store_link(Self::head_at::<W>(class), block);
+            heads.store_link(Self::in_heads::<W>(class), block);
             B::insert(Self::bitmap(memory), summary, class);
         }
     }
@@ -187,7 +207,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                 // `next` is the upper half: one comparison for "no next, and prev is a class".
                 Some(pair) if pair < first_block(memory).bytes() => {
                     let class = Self::class_named(Offset::new(pair));
-                    memory.store_link(Self::head_at::<W>(class), NULL);
+                    Self::heads(memory).store_link(Self::in_heads::<W>(class), NULL);
                     return B::remove(Self::bitmap(memory), summary, class);
                 }
                 Some(pair) => {
@@ -203,7 +223,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                 return;
             }
             let class = Self::class_named(prev);
-            memory.store_link(Self::head_at::<W>(class), after);
+            Self::heads(memory).store_link(Self::in_heads::<W>(class), after);
             if !W::PAIRS && after == NULL {
                 B::remove(Self::bitmap(memory), summary, class);
             }

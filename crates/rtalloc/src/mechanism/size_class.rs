@@ -113,8 +113,12 @@ impl<const J: u32> TwoLevelClasses<J> {
             assert!(J >= 1 && J <= 6, "J must be between 1 and 6");
             assert!(usize::BITS == 64 || J <= 5, "J must be at most 5 on 32-bit machines");
         }
-        // SAFETY: `GRANULE << J` has a bit set, so the operand is not zero.
-        floor_log2(unsafe { NonZeroUsize::new_unchecked(size | W::GRANULE << J) }) - J
+        // SAFETY: `GRANULE << J` has a bit above bit J - 1, so the operand is not zero, and its logarithm is at least J.
+        unsafe {
+            let log2 = floor_log2(NonZeroUsize::new_unchecked(size | W::GRANULE << J));
+            core::hint::assert_unchecked(log2 >= J);
+            log2 - J
+        }
     }
 }
 

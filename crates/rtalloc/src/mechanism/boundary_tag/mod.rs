@@ -414,7 +414,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 I::insert(memory, &mut summary, found, gap, place);
                 place = I::NOWHERE;
             }
-            self.hand_out(&mut summary, block, size, I::granted(last).min(size), place);
+            self.hand_out(&mut summary, block, size, bytes_through::<W>(last), place);
             I::store(memory, summary);
             if gap != 0 {
                 self.set_header(block, self.header(block).with_prev_flipped());
