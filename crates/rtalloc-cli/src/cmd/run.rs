@@ -48,7 +48,7 @@ pub struct Arguments {
     /// compacting, hybrid), or the groups ours, peers (other authors'), dozen (those of `rtalloc` without a command),
     /// all. A leading `-` excludes; a selection that begins with an exclusion starts from all. `rtalloc allocators`
     /// lists them.
-    #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "dozen")]
     on: Vec<String>,
 
     /// Replays only the blocks of at most SIZE bytes of every trace, to compare allocators of small blocks on real
@@ -86,7 +86,8 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc run lua.rtrace                              all probes, on all allocators
+  rtalloc run lua.rtrace                              all probes, on the dozen
+  rtalloc run lua.rtrace --on all                     on every allocator of the table
   rtalloc run *.rtrace --on ours,rlsf --heap 4M       ours and one peer in 4 MiB
   rtalloc run lua.rtrace --on=-linked-list            all but one
   rtalloc run lua.rtrace --on buddy,tlsf              a family and one other allocator
