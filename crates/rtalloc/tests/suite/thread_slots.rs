@@ -9,9 +9,9 @@ use rtalloc::{Arenas, ArenasConfig, SharedAllocator};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -66,6 +66,23 @@ fn no_two_threads_are_in_a_slot() {
     alone(|| {
         let slots = ThreadSlots::new();
         let busy = Busy::new(SLOTS);
+        // While four threads are in slots of their own, the others meet in the last one.
+        let (entered, left) = (Barrier::new(SLOTS), Barrier::new(SLOTS));
+        together(SLOTS, |thread| {
+            if thread + 1 == SLOTS {
+                entered.wait();
+                slots.with(SLOTS, |slot| busy.visit(slot, thread)).expect("a slot");
+                left.wait();
+                return;
+            }
+            let inside = |slot| {
+                entered.wait();
+                busy.visit(slot, thread);
+                left.wait();
+            };
+            slots.with(SLOTS, inside).expect("a slot");
+        });
+        assert!(slots.overflow_operations() > 0, "five threads and four slots of their own");
         for _ in 0..30 {
             together(12, |thread| {
                 for round in 0..200 {
@@ -80,7 +97,6 @@ fn no_two_threads_are_in_a_slot() {
                 }
             });
         }
-        assert!(slots.overflow_operations() > 0, "twelve threads and five slots");
     });
 }
 
