@@ -8,7 +8,7 @@ use crate::state::STATE;
 use crate::threads::{ArenaHeap, ArenaSlot, Arenas};
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
-use rtalloc::adapt::{Guarded, GuardedConfig, Locked, Traced, TracedConfig};
+use rtalloc::adapt::{CachedConfig, Guarded, GuardedConfig, Locked, Traced, TracedConfig};
 use rtalloc::concurrent::arenas::ArenasConfig;
 use rtalloc::concurrent::bitmap_buddy::BitmapConfig;
 use rtalloc::contract::{Block, Corruption, InitError, Refusals, SharedError};
@@ -68,6 +68,8 @@ pub struct HeapConfig {
     pub slots: usize,
     /// Operations that a flight recorder keeps.
     pub records: usize,
+    /// Bytes of freed blocks that an arena keeps of each size.
+    pub list_bytes: usize,
 }
 
 /// Excludes threads from sequential heaps: one lock for the heaps of all regions, because one request may ask several
@@ -107,7 +109,8 @@ impl Choice for ChooseArenas {
     type Heap = Arenas;
 
     fn config(config: HeapConfig) -> ArenasConfig<<ArenaHeap as RegionAllocator<'static>>::Config> {
-        ArenasConfig { slots: config.slots, ..ArenasConfig::default() }
+        let heap = CachedConfig { list_bytes: config.list_bytes, ..CachedConfig::default() };
+        ArenasConfig { slots: config.slots, heap, ..ArenasConfig::default() }
     }
 }
 

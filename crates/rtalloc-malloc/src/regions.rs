@@ -142,7 +142,9 @@ fn add(bytes: usize, committed: bool) -> Result<(), RegionError> {
     if settings.locked && unsafe { libc::mlock(mapping.start.cast(), len) } != 0 {
         return undo(RegionError::Locking);
     }
-    let config = HeapConfig { slots: STATE.slots(), records: settings.records_per_region() };
+    // A heap of fixed size is for programs with deadlines: no operation empties lists.
+    let list_bytes = if settings.fixed { 0 } else { rtalloc::adapt::cached::LIST_BYTES };
+    let config = HeapConfig { slots: STATE.slots(), records: settings.records_per_region(), list_bytes };
     // SAFETY: only the heap uses the region from here on, and it is never unmapped.
     match unsafe { (kinds::current().make)(mapping.start, len, config) } {
         Ok(heap) => STATE.regions.push(mapping.start.addr(), len, heap),

@@ -35,13 +35,16 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, compiler_fence};
+use rtalloc::adapt::Cached;
 use rtalloc::mechanism::segregated::RoundUp;
+use rtalloc::mechanism::stats::NoStats;
+use rtalloc::mechanism::validation::BasicSettingAside;
 use rtalloc::mechanism::word::Wide;
 use rtalloc::{SharedAllocator, Tlsf};
 use rtalloc_sys::{syscall, thread};
 
 /// The heap in an arena.
-pub type ArenaHeap = Tlsf<'static, 5, RoundUp, Wide>;
+pub type ArenaHeap = Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>;
 /// The default allocator.
 pub type Arenas = rtalloc::Arenas<'static, ArenaHeap>;
 /// A slot of it.

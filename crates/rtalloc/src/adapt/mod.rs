@@ -6,6 +6,7 @@
 //! | a sequential heap | one used from several places in one thread | [`Local`] |
 //! | a shared heap | a sequential heap, for comparison | [`SingleUser`] |
 //! | a sequential heap | one whose last operations are recorded in its memory, for a dump | [`Traced`] |
+//! | a sequential heap | one that keeps freed small blocks, for the mean | [`Cached`] |
 //! | a sequential heap | one that detects misuse | [`Guarded`] |
 //! | a sequential heap | one that refuses on purpose, for tests | [`Failing`] |
 //! | a sequential heap | one whose components have quotas | [`Quota`] |
@@ -13,6 +14,7 @@
 //! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
 //! | all of these | the allocator of a collection | feature `allocator-api2` |
 
+pub mod cached;
 #[cfg(feature = "allocator-api2")]
 mod containers;
 pub mod current;
@@ -32,6 +34,8 @@ pub mod single_user;
 pub mod threads;
 pub mod traced;
 
+#[doc(inline)]
+pub use cached::{Cached, CachedConfig};
 #[doc(inline)]
 pub use current::{AnySlot, CurrentSlot, Numbered};
 #[doc(inline)]

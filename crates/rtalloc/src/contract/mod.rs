@@ -232,6 +232,50 @@ pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
     unsafe fn looks_live(&self, address: NonNull<u8>) -> bool;
 }
 
+/// A sequential heap whose live blocks can be set aside: their user has freed them, and they wait in a cache
+/// ([`Cached`](crate::adapt::Cached)). A block that is set aside is no longer accepted by
+/// [`deallocate`](RegionAllocator::deallocate) and [`reallocate`](RegionAllocator::reallocate_bytes), does not
+/// [look live](Observable::looks_live), and is shown as free by [`walk`](RegionAllocator::walk); its neighbours do not
+/// coalesce with it.
+///
+/// # Safety
+///
+/// As [`Observable`]; the payload of a block that is set aside belongs to the caller.
+pub unsafe trait SetAside<'r>: Observable<'r> {
+    /// The usable bytes of the block at an address, if [`deallocate`](RegionAllocator::deallocate) would accept it.
+    ///
+    /// # Safety
+    ///
+    /// As [`deallocate`](RegionAllocator::deallocate).
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize>;
+
+    /// Sets a block aside, or takes it up again.
+    ///
+    /// # Safety
+    ///
+    /// The block is live: [`held_bytes`](Self::held_bytes) accepts it, or it is set aside.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    unsafe fn set_aside(&mut self, block: NonNull<u8>, is_aside: bool);
+
+    /// Whether the tag before an address is that of a block set aside.
+    ///
+    /// # Safety
+    ///
+    /// As [`looks_live`](Observable::looks_live).
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    unsafe fn is_aside(&self, address: NonNull<u8>) -> bool;
+}
+
 /// Identifies a region that was added to a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub(crate) usize);

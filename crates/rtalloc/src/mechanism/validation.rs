@@ -6,6 +6,8 @@ use crate::mechanism::sealed::Sealed;
 pub trait Validation: Sealed + Copy + core::fmt::Debug + 'static {
     /// Whether all tags around the block are checked, or only those that take one test each.
     const IS_FULL: bool;
+    /// Whether a live block can be set aside: a flag in its header says that its user has freed it.
+    const SETS_ASIDE: bool = false;
 }
 
 /// The default: checks where the address lies and what the next header says. It detects foreign pointers, overwritten
@@ -21,6 +23,18 @@ impl Sealed for Basic {}
 
 impl Validation for Basic {
     const IS_FULL: bool = false;
+}
+
+/// [`Basic`], and a block can be [set aside](crate::contract::SetAside) by a third flag in its header. That takes a bit
+/// from those that show overwritten headers: the only one, where granules have 8 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct BasicSettingAside;
+
+impl Sealed for BasicSettingAside {}
+
+impl Validation for BasicSettingAside {
+    const IS_FULL: bool = false;
+    const SETS_ASIDE: bool = true;
 }
 
 /// All tags around a freed block must agree with each other before anything is written. The header of a block that ends

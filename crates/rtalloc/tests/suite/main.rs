@@ -56,7 +56,7 @@ mod tier;
 
 use adapted::{Armed, Holding, WithRecords};
 use arena::WithSlots;
-use rtalloc::adapt::{Failing, Guarded, Locked, Masked, Quota, SingleUser};
+use rtalloc::adapt::{Cached, Failing, Guarded, Locked, Masked, Quota, SingleUser};
 use rtalloc::bitmapped::bitframe::{Bitframe, Eager, Lazy};
 use rtalloc::buddy::binary::Binary;
 use rtalloc::concurrent::atomics::Native;
@@ -73,7 +73,7 @@ use rtalloc::mechanism::policy_heap::PolicyHeap;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::tree::splay::SizeTree;
-use rtalloc::mechanism::validation::Full;
+use rtalloc::mechanism::validation::{BasicSettingAside, Full};
 use rtalloc::mechanism::word::{Offset16, Offset32, Offset32By8, Wide};
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
@@ -253,6 +253,9 @@ type FewerLifoBlocks = TagHeap<'static, Thresholds<OneList<Next, Lifo>, 0, 32>, 
 /// Trees of wide blocks have too many states as well, so the smallest block is three granules.
 type FewerWideBlocks = TagHeap<'static, Thresholds<SizeTree, 0, 96>, Wide, NoStats, Full>;
 
+/// TLSF behind lists of freed blocks.
+type CachedTlsf<P> = Cached<'static, Tlsf<'static, 5, P, Wide, NoStats, BasicSettingAside>>;
+
 /// Bitmap buddies with one user.
 type SingleUserBitmapBuddy<const LEAF: usize = 64, S = Trimmed> =
     SingleUser<'static, BitmapBuddy<'static, LEAF, Native, S>>;
@@ -324,6 +327,9 @@ suite! {
     guarded_bitframe: Holding<3, Bitframe<'static>>;
     guarded_bitmap_buddy: Holding<0, SingleUserBitmapBuddy<16>, 8>, serves_again;
     guarded_locked: SingleUser<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, WithStats, Full>, 24>, Masked>>;
+    cached_tlsf: CachedTlsf<RoundUp>, serves_again;
+    cached_half_fit: Cached<'static, HalfFit<'static, Exact, Wide, NoStats, BasicSettingAside>>;
+    cached_in_arenas: WithSlots<1, CachedTlsf<RoundUp>>, serves_again;
     failing_tlsf: Failing<'static, Tlsf<'static>>, regions, serves_again;
     failing_best_fit: Armed<BestFit<'static, Wide, WithStats, Full>>, regions, serves_again;
     failing_kingsley: Armed<Kingsley<'static, 1024, Offset32, WithStats>>, serves_again;

@@ -39,9 +39,11 @@ fn assert_reported(address: usize, what: &str) -> MisuseKind {
         [misuse] => {
             // A heap in an arena reports by its own name.
             let name = if facts().mechanism == Mechanism::Arenas { "tlsf" } else { facts().name };
-            // A failing heap leaves misuse to the heap beneath.
-            let name = name.strip_prefix("failing-").unwrap_or(name);
-            assert_eq!((misuse.allocator, misuse.address), (name, address), "{what}: {misuse}");
+            // These leave misuse to the heap beneath.
+            let inner = |name: &'static str| {
+                ["failing-", "cached-"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+            };
+            assert_eq!((inner(misuse.allocator), misuse.address), (inner(name), address), "{what}: {misuse}");
             misuse.kind
         }
         ref other => panic!("{what} of {address:#x}: reported {other:?}, expected one report"),

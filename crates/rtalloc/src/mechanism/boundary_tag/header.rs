@@ -8,11 +8,13 @@ use core::marker::PhantomData;
 const LIVE: usize = 1;
 /// Flag: the previous block is free.
 const PREV_FREE: usize = 2;
+/// Flag, in heaps that [set blocks aside](Validation::SETS_ASIDE): the block is live, and its user has freed it.
+const ASIDE: usize = 4;
 
 /// Size and flags of a block. The size is a multiple of the granule, and the flags are below it:
 ///
 /// ```text
-/// live block   [size | PREV_FREE | LIVE]
+/// live block   [size | PREV_FREE | LIVE]      set aside: [size | ASIDE | PREV_FREE | LIVE]
 /// free block   [size]                         no flags, because a free block follows a live one
 /// sentinel     that of a live block of size 0
 /// ```
@@ -21,9 +23,6 @@ const PREV_FREE: usize = 2;
 pub(super) struct Tag<W>(usize, PhantomData<W>);
 
 impl<W: Width> Tag<W> {
-    /// Bits that are neither size nor flag, and zero.
-    const UNUSED: usize = (W::GRANULE - 1) & !(LIVE | PREV_FREE);
-
     /// The size of the block.
     #[inline(always)]
     pub(super) fn size(self) -> usize {
@@ -48,10 +47,16 @@ impl<W: Width> Tag<W> {
         self.0 & PREV_FREE != 0
     }
 
-    /// Whether a bit is set that is neither size nor flag.
+    /// Whether a bit is set that is neither size nor flag of a heap with validation `G`.
     #[inline(always)]
-    pub(super) fn has_unused_bits(self) -> bool {
-        self.0 & Self::UNUSED != 0
+    pub(super) fn has_unused_bits<G: Validation>(self) -> bool {
+        self.0 & Header::<W, G>::UNUSED != 0
+    }
+
+    /// Whether the block is set aside.
+    #[inline(always)]
+    pub(super) fn is_aside<G: Validation>(self) -> bool {
+        G::SETS_ASIDE && self.0 & ASIDE != 0
     }
 }
 
@@ -68,6 +73,11 @@ pub(super) struct Header<W, G>(usize, PhantomData<(W, G)>);
 impl<W: Width, G: Validation> Header<W, G> {
     /// Whether the headers of live blocks are sealed. A 16-bit header has no bits to spare.
     pub(super) const IS_SEALED: bool = G::IS_FULL && W::BYTES > 2;
+    /// Bits that are neither size nor flag, and zero.
+    const UNUSED: usize = {
+        assert!(!G::SETS_ASIDE || W::GRANULE >= 8, "a header has no bit for a third flag");
+        (W::GRANULE - 1) & !(LIVE | PREV_FREE | if G::SETS_ASIDE { ASIDE } else { 0 })
+    };
 
     /// The header stored in a word.
     #[inline(always)]
@@ -117,6 +127,12 @@ impl<W: Width, G: Validation> Header<W, G> {
         if self.is_live() { self.live_tag() } else { Tag(self.0, PhantomData) }
     }
 
+    /// The header of the same live block, set aside or not.
+    #[inline(always)]
+    pub(super) fn with_aside(self, is_aside: bool) -> Self {
+        Self::of(if is_aside { self.0 | ASIDE } else { self.0 & !ASIDE })
+    }
+
     /// The size of the block, which is free.
     #[inline(always)]
     pub(super) fn free_size(self) -> usize {
@@ -138,7 +154,7 @@ impl<W: Width, G: Validation> Header<W, G> {
     /// Whether the previous block is live, and every bit is size or flag: one test.
     #[inline(always)]
     pub(super) fn follows_live(self) -> bool {
-        self.0 & (PREV_FREE | Tag::<W>::UNUSED) == 0
+        self.0 & (PREV_FREE | Self::UNUSED) == 0
     }
 
     /// The header of the same live block after the previous one was allocated or freed.

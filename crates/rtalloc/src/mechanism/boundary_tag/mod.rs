@@ -52,12 +52,12 @@ pub(crate) use index::{bytes_through, free_size, tag_contract};
 use tags::LiveBlock;
 pub use thresholds::Thresholds;
 
-use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, Observable, Stats};
+use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, Observable, SetAside, Stats};
 use crate::hook;
 use crate::mechanism::bits::computed;
 use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::stats::{NoStats, StatsPolicy};
-use crate::mechanism::validation::{Basic, Validation};
+use crate::mechanism::validation::{Basic, BasicSettingAside, Validation};
 use crate::mechanism::word::{Offset32, Width};
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -578,6 +578,32 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> Obs
         // `init` initialised the front.
         let (header, span) = unsafe { (self.watched_header(block), (*self.front()).span) };
         let size = header.live_tag().size();
-        header.is_live() && size >= I::MIN_BLOCK && block <= span && size <= span.bytes_from(block)
+        header.is_live()
+            && !header.live_tag().is_aside::<G>()
+            && size >= I::MIN_BLOCK
+            && block <= span
+            && size <= span.bytes_from(block)
+    }
+}
+
+// SAFETY: a block set aside is live for the heap, whose tags say so; only a flag tells it from others.
+unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send> SetAside<'r> for TagHeap<'r, I, W, T, BasicSettingAside> {
+    #[inline(always)]
+    unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize> {
+        self.live_block(block.addr().get()).map(|live| live.size - W::BYTES)
+    }
+
+    #[inline(always)]
+    unsafe fn set_aside(&mut self, block: NonNull<u8>, is_aside: bool) {
+        let block = self.memory().offset(block.addr().get());
+        // SAFETY: the caller guarantees a live block, which has a header.
+        unsafe { self.set_flag(block, self.header(block).with_aside(is_aside)) };
+    }
+
+    unsafe fn is_aside(&self, address: NonNull<u8>) -> bool {
+        let block = self.memory().offset(address.addr().get());
+        // SAFETY: the caller guarantees that a word of the heap precedes the address.
+        let tag = unsafe { self.header(block) }.live_tag();
+        tag.is_live() && tag.is_aside::<BasicSettingAside>()
     }
 }

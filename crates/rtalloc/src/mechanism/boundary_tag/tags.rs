@@ -46,7 +46,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             let tag = self.header(block).live_tag();
             // Narrowed to the width of a tag, so that the address need not be kept in a register.
             let block = Offset::new(W::get(W::put(block.bytes())));
-            if G::IS_FULL && (!tag.is_live() || tag.has_unused_bits()) {
+            if G::IS_FULL && (!tag.is_live() || tag.has_unused_bits::<G>()) || tag.is_aside::<G>() {
                 return None;
             }
             let size = tag.size();
@@ -154,7 +154,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         let kind = unsafe {
             if self.is_foreign(address) {
                 MisuseKind::ForeignPointer
-            } else if !self.header(block).is_live() {
+            } else if !self.header(block).is_live() || self.header(block).live_tag().is_aside::<G>() {
                 MisuseKind::DoubleFree
             } else {
                 MisuseKind::ContradictoryTags

@@ -21,7 +21,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
                     front_bytes: W::BYTES,
                     size_bytes,
                     usable_bytes: size_bytes - W::BYTES,
-                    free: !tag.is_live(),
+                    free: !tag.is_live() || tag.is_aside::<G>(),
                 });
                 block = block.up(size_bytes);
             }
@@ -119,8 +119,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             let tag = unsafe { self.header(block) }.tag();
             let size = tag.size();
             let is_free = !tag.is_live();
-            if tag.has_unused_bits() {
-                return broken("a header has a size and two flags");
+            if tag.has_unused_bits::<G>() || (is_free && tag.is_aside::<G>()) {
+                return broken("a header has a size and two flags, or three if the block is set aside");
             }
             if tag.is_prev_free() != prev_free {
                 return broken("PREV_FREE is set if and only if the previous block is free");
