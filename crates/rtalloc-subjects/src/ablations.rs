@@ -5,14 +5,14 @@
 //! <!-- figures: bbuddy bitframe-8 bitframe-eager bitframe-16 bitframe-4 bitframe-crossing -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `bbuddy` | 223, 237, 274 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |
+//! | `bbuddy` | 211, 225, 274 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |
 //! | `bitframe-8` | 332, 352, 180 | 0 B | 8 B | 16,384 B, 16,384 B | -, 29.2 % (blocks up to 512 B) |
 //! | `bitframe-eager` | 3,039, 3,059, 180 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //! | `bitframe-16` | 468, 491, 262 | 0 B | 16 B | 16,384 B, 16,384 B | -, 25.9 % (blocks up to 4,096 B) |
 //! | `bitframe-4` | 327, 349, 180 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //! | `bitframe-crossing` | 581, 625, 384 | 0 B | 16 B | 16,384 B, 16,384 B | -, 20.4 % (blocks up to 1,024 B) |
 //!
-//! Measured 2026-11-25 at 7a7e9c4 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::adapter::ours;

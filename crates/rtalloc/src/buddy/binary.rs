@@ -52,9 +52,9 @@
 //! <!-- figures: binary-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `binary-buddy` | 483, 496, 674 | 0 B | 16 B | 3,968 B, 61,808 B | 58.6 %, 23.0 % |
+//! | `binary-buddy` | 442, 455, 674 | 0 B | 16 B | 3,968 B, 61,808 B | 58.6 %, 23.0 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::limits::{Limit, largest_bytes, most_objects};

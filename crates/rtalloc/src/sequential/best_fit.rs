@@ -20,9 +20,9 @@
 //! <!-- figures: best-fit -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `best-fit` | 49 + 15 per free block, 117 + 15 per free block, 47 | 4 B | 16 B | 60 B, 60 B | 6.9 %, 21.6 % |
+//! | `best-fit` | 51 + 15 per free block, 120 + 15 per free block, 47 | 4 B | 16 B | 60 B, 60 B | 6.9 %, 21.6 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

@@ -130,9 +130,9 @@
 //! <!-- figures: arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `arenas` | 539, or 579 + 318 per reclaimed block, 543, or 583 + 318 per reclaimed block, 91 | 4 B | 16 B | 1,516 B, 2,028 B | 9.1 %, 21.7 % |
+//! | `arenas` | 497, or 537 + 306 per reclaimed block, 501, or 541 + 306 per reclaimed block, 86 | 4 B | 16 B | 1,500 B, 2,012 B | 9.1 %, 21.7 % |
 //!
-//! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 pub mod remote_queue;
