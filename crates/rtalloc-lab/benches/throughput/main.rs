@@ -273,16 +273,12 @@ impl Subject {
 
 /// The sum over the chunks of each one's lowest octile in these rounds.
 fn lowest_octiles(rounds: &[Vec<u64>], chosen: &[usize]) -> f64 {
-    let mut sum = 0;
-    let mut samples = vec![0; chosen.len()];
-    for chunk in 0..rounds[0].len() {
-        for (sample, &round) in samples.iter_mut().zip(chosen) {
-            *sample = rounds[round][chunk];
-        }
+    let lowest_octile = |chunk: usize| {
+        let mut samples: Vec<u64> = chosen.iter().map(|&round| rounds[round][chunk]).collect();
         let octile = samples.len() / 8;
-        sum += *samples.select_nth_unstable(octile).1;
-    }
-    sum as f64
+        *samples.select_nth_unstable(octile).1
+    };
+    (0..rounds[0].len()).map(lowest_octile).sum::<u64>() as f64
 }
 
 /// Ticks of the time-stamp counter per nanosecond.

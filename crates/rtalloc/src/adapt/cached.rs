@@ -183,7 +183,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     /// Granules of the block for a request, which is not larger than [`LARGEST`](Self::LARGEST).
     #[inline(always)]
     fn granules_for(size_bytes: usize) -> usize {
-        let granules = (size_bytes + H::CONTRACT.header_bytes + Self::GRANULE - 1) / Self::GRANULE;
+        let granules = (size_bytes + H::CONTRACT.header_bytes + Self::GRANULE - 1) >> Self::GRANULE.ilog2();
         granules.max(H::CONTRACT.min_block_bytes / Self::GRANULE)
     }
 
