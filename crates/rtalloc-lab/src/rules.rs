@@ -4,7 +4,7 @@
 //! An allocator that meets every [rule](RULES) is a *candidate*. [`choose`] selects among candidates:
 //!
 //! 1. TLSF if it is one, unless a guarantee is wanted. It is the default because of its known properties, not because
-//!    of a formula over two figures: constant time (89 and 81 instructions, by `rtalloc bound`), and on recorded
+//!    of a formula over two figures: constant time (77 and 74 instructions, by `rtalloc bound`), and on recorded
 //!    programs a heap within 1 % of best-fit's (`docs/reproduction.json`).
 //! 2. Otherwise the one with the smallest product of time and heap, each relative to the best candidate's. If a
 //!    deadline is given, a shorter time has no further value, and the smallest heap decides; if the heap is given, the

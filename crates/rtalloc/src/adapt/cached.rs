@@ -12,7 +12,7 @@
 //! list of 3 granules                           none: allocate asks the inner heap
 //! list of 4 granules -> [block]                full: free goes to the inner heap
 //!
-//! region: [64 lists: first block, places left] [the region of the inner heap ...]
+//! region: [65 lists, by granules: first block, places left] [the region of the inner heap ...]
 //! ```
 //!
 //! This is the cache of ptmalloc for each thread (glibc's *tcache*), with its rules: lists last in, first out, of
@@ -30,7 +30,8 @@
 //! default, at most 512 KiB. These blocks do not coalesce, so the heap needs more by more than their bytes: what lies
 //! between them is divided.
 //!
-//! Every detection of the inner heap stays, and a block freed twice is found while it is in a list, too.
+//! A block freed twice is found while it is in a list, too, and so is what the tags of a block and of the next one show.
+//! What shows in the tags of the previous block is reported when the block leaves its list.
 //!
 //! # When it wins, when it loses
 //!
@@ -92,7 +93,7 @@ struct List {
 /// The control structure.
 #[repr(C)]
 struct Control<H> {
-    /// By granules of the blocks.
+    /// By granules of the blocks; those below the smallest block stay empty.
     lists: [List; MOST_GRANULES + 1],
     heap: H,
     /// The region of the inner heap.
@@ -102,7 +103,12 @@ struct Control<H> {
     list_bytes: usize,
 }
 
-/// The region allocator `H` behind lists of freed blocks; see the [module](self).
+/// A region allocator `H` with lists of freed blocks before it; see the [module](self). `H` validates by
+/// [`BasicSettingAside`](crate::mechanism::validation::BasicSettingAside). There are no statistics.
+///
+/// # Time
+///
+/// Constant where a list serves the operation, otherwise that of `H`; a request that `H` refuses empties the lists.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -191,7 +197,8 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     ///
     /// # Time
     ///
-    /// At most [`MOST_BLOCKS`] deallocations of the inner heap.
+    /// Bounded: at most [`MOST_BLOCKS`] deallocations of the inner heap with granules of 16 bytes, twice as many with
+    /// granules of 8.
     #[cold]
     #[inline(never)]
     pub fn let_go(&mut self) {

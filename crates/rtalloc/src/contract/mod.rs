@@ -242,7 +242,8 @@ pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
 ///
 /// As [`Observable`]; the payload of a block that is set aside belongs to the caller.
 pub unsafe trait SetAside<'r>: Observable<'r> {
-    /// The usable bytes of the block at an address, if [`deallocate`](RegionAllocator::deallocate) would accept it.
+    /// The usable bytes of the block at an address, if its tags and the next block's are those of a live block.
+    /// [`deallocate`](RegionAllocator::deallocate) may still report the tags of the previous one.
     ///
     /// # Safety
     ///
@@ -253,7 +254,7 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     /// Constant.
     unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize>;
 
-    /// Sets a block aside, or takes it up again.
+    /// Sets a block aside, or makes it an ordinary live block again.
     ///
     /// # Safety
     ///

@@ -76,7 +76,7 @@ impl<W: Width> BitmapView<W> {
     }
 }
 
-/// A set of classes. Every method gets the summary as it is now.
+/// A set of classes. Every method but [`agrees`](Self::agrees) gets the summary as it is now.
 pub trait Bitmap: Sealed + Copy + core::fmt::Debug + 'static {
     /// Where a class's bit is.
     type Place: Copy;
@@ -88,7 +88,7 @@ pub trait Bitmap: Sealed + Copy + core::fmt::Debug + 'static {
     ///
     /// # Safety
     ///
-    /// The view is that of a set with a bit for `below`.
+    /// The view is that of a set with a leaf for `below`, which need not have a bit.
     unsafe fn find<W: Width>(set: BitmapView<W>, summary: usize, below: Class) -> Option<(Class, Self::Place)>;
 
     /// The highest member.

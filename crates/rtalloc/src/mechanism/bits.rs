@@ -3,7 +3,7 @@
 //! For the most significant bit, the software finds the highest byte that is not zero, with two tests on 32 bits, and
 //! looks its logarithm up in a table of 256 bytes. For the least significant bit, it sets all bits below it, multiplies
 //! by a number that spreads these words, and looks the index up in a table of a byte for each bit (after E. Cole and
-//! M. Dickinson in S. E. Anderson's *Bit Twiddling Hacks*). That gains instructions; some small cores multiply in 32
+//! M. Dickinson in S. E. Anderson's *Bit Twiddling Hacks*). That saves instructions; some small cores multiply in 32
 //! cycles. Processors without a multiplication clear the other bits and search as for the most significant one. The
 //! binary search of the TLSF paper's appendix A has five tests.
 

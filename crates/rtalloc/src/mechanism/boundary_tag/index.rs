@@ -27,7 +27,7 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     const NOWHERE: Self::Place;
 
     /// The word of the index that every step of an operation reads or writes: an operation [loads](Self::load) it once,
-    /// holds it in a register, and [stores](Self::store) it at its end.
+    /// holds it in a register, and [stores](Self::store) it at its end. `()` if there is none.
     type Summary: Copy;
 
     /// Bytes of control structure after the base, for blocks of at most `max_block` bytes. The first word is the null
