@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Our functions (file and name) and the paper's steps. Ours look up the next block when they check whether the block
 /// to be freed is live.
 const STEPS: [(&str, &str, &str); 10] = [
-    ("size_class.rs", "class_for", "mapping_search"),
+    ("size_class.rs", "below_for", "mapping_search"),
     ("bitmap.rs", "find", "find_suitable_block"),
     ("segregated.rs", "take", "remove_head"),
     ("boundary_tag/mod.rs", "hand_out", "split"),
@@ -134,11 +134,11 @@ mod tests {
         let source =
             |file: &str, function: &str| Source { file: file.into(), line: 1, function: Some(function.into()) };
         let shift = source("/rustc/core/src/num/mod.rs", "core::num::ilog2");
-        let search = source("rtalloc/src/mechanism/size_class.rs", "<rtalloc::SizeClasses<5>>::class_for");
+        let search = source("rtalloc/src/mechanism/size_class.rs", "<rtalloc::SizeClasses<5>>::below_for");
         let split = source("rtalloc/src/mechanism/boundary_tag/mod.rs", "rtalloc::TagHeap<I, W>::hand_out");
         assert_eq!(step(&[shift.clone(), search.clone(), split.clone()]), "mapping_search");
         assert_eq!(step(&[split, search]), "split");
-        assert_eq!(step(&[source("rtalloc/src/mechanism/bitmap.rs", "class_for"), shift]), REST);
+        assert_eq!(step(&[source("rtalloc/src/mechanism/bitmap.rs", "below_for"), shift]), REST);
         assert_eq!(step(&[]), REST);
     }
 
