@@ -33,7 +33,7 @@ const HAS_MULTIPLICATION: bool =
 ///
 /// Constant.
 #[inline(always)]
-pub const fn floor_log2(value: NonZeroUsize) -> u32 {
+pub fn floor_log2(value: NonZeroUsize) -> u32 {
     if HAS_INSTRUCTION { value.ilog2() } else { software_floor_log2(value.get()) }
 }
 
@@ -43,7 +43,7 @@ pub const fn floor_log2(value: NonZeroUsize) -> u32 {
 ///
 /// Constant.
 #[inline(always)]
-pub const fn first_set(value: NonZeroUsize) -> u32 {
+pub fn first_set(value: NonZeroUsize) -> u32 {
     if HAS_INSTRUCTION { value.trailing_zeros() } else { software_first_set(value.get(), HAS_MULTIPLICATION) }
 }
 
@@ -53,7 +53,7 @@ pub const fn first_set(value: NonZeroUsize) -> u32 {
 ///
 /// Constant.
 #[inline(always)]
-pub const fn first_set_of_64(value: NonZeroU64) -> u32 {
+pub fn first_set_of_64(value: NonZeroU64) -> u32 {
     match NonZeroUsize::new(value.get() as usize) {
         Some(low) => first_set(low),
         // SAFETY: the value is not zero and its lower half is, so its upper half is not. A 64-bit `usize` takes the
@@ -153,7 +153,7 @@ pub fn array_at(address: usize) -> usize {
 }
 
 /// `floor(log2(value))` without a loop, by the highest byte that is not zero.
-const fn software_floor_log2(value: usize) -> u32 {
+fn software_floor_log2(value: usize) -> u32 {
     // Two tests for 32 bits, three for 64.
     if usize::BITS > 32 && value >> (usize::BITS / 2) != 0 {
         return usize::BITS / 2 + of_32_bits(value >> (usize::BITS / 2));
@@ -161,23 +161,38 @@ const fn software_floor_log2(value: usize) -> u32 {
     of_32_bits(value)
 }
 
-const fn of_32_bits(value: usize) -> u32 {
-    let (byte, below) = if value >> 16 == 0 {
-        if value >> 8 == 0 { (value, 0) } else { (value >> 8, 8) }
+#[inline(always)]
+fn of_32_bits(value: usize) -> u32 {
+    let log2 = if value >> 16 == 0 {
+        if value >> 8 == 0 { of_byte::<0>(value) } else { of_byte::<8>(value >> 8) }
     } else if value >> 24 == 0 {
-        (value >> 16, 16)
+        of_byte::<16>(value >> 16)
     } else {
-        // Not a conditional move, which some processors have only as a branch.
-        core::hint::cold_path();
-        (value >> 24, 24)
+        of_byte::<24>(value >> 24)
     };
-    // SAFETY: the value has 32 bits. The table holds the indices of a byte's bits; shifts by the sum need no mask.
-    unsafe {
-        core::hint::assert_unchecked(byte < 256);
-        let log2 = OF_BYTE[byte] as u32 + below;
-        core::hint::assert_unchecked(log2 < usize::BITS);
+    // SAFETY: the value has 32 bits. Shifts by the logarithm need no mask.
+    unsafe { core::hint::assert_unchecked(log2 < 32) };
+    log2 as u32
+}
+
+/// `BELOW + floor(log2(byte))`, in code of its own for each byte of a word: merged, the code would take both numbers
+/// from conditional moves, which some processors have only as branches.
+#[inline(always)]
+fn of_byte<const BELOW: usize>(byte: usize) -> usize {
+    // SAFETY: the caller shifted or tested all bits above the byte away.
+    unsafe { core::hint::assert_unchecked(byte < 256) };
+    let log2 = OF_BYTE[byte] as usize + BELOW;
+    #[cfg(all(any(target_arch = "arm", target_arch = "riscv32", target_arch = "riscv64"), not(miri)))]
+    {
+        let mut log2 = log2;
+        // SAFETY: the template is a comment and emits no instruction.
+        unsafe {
+            core::arch::asm!("/* {log2} {below} */", log2 = inout(reg) log2, below = const BELOW, options(nomem, nostack, preserves_flags));
+        }
         log2
     }
+    #[cfg(any(not(any(target_arch = "arm", target_arch = "riscv32", target_arch = "riscv64")), miri))]
+    log2
 }
 
 /// `floor(log2(byte))`.
@@ -192,7 +207,7 @@ const OF_BYTE: [u8; 256] = {
 };
 
 /// The index of the least significant set bit without a loop.
-const fn software_first_set(value: usize, multiplies: bool) -> u32 {
+fn software_first_set(value: usize, multiplies: bool) -> u32 {
     if multiplies {
         last_of_ones(value ^ value.wrapping_sub(1))
     } else {

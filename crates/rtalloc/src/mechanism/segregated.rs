@@ -77,7 +77,7 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// Bytes of the bitmap.
     #[inline(always)]
     fn bitmap_bytes<W: Width>() -> usize {
-        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)))
+        B::bytes(C::below::<W>(), C::highest::<W>())
     }
 
     /// Where the head of a class is: the heads follow the bitmap.

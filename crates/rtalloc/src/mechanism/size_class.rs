@@ -81,6 +81,8 @@ impl Rank {
 pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
     /// The class before the smallest block's; no block has it.
     fn below<W: Width>() -> Class;
+    /// The class of the largest block whose size a word can hold.
+    fn highest<W: Width>() -> Class;
     /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
     fn class_of<W: Width>(size: usize) -> Class;
     /// The class below the lowest one whose every block has a byte `last`, and the size at which that lowest class
@@ -139,6 +141,11 @@ impl<const J: u32> Classes for TwoLevelClasses<J> {
     }
 
     #[inline(always)]
+    fn highest<W: Width>() -> Class {
+        Self::numbered((2 << J) - 1, W::MAX.ilog2() - J)
+    }
+
+    #[inline(always)]
     fn class_of<W: Width>(size: usize) -> Class {
         let shift = Self::shift::<W>(size);
         Self::numbered(size >> shift, shift)
@@ -174,6 +181,11 @@ impl Classes for PowerOfTwoClasses {
     }
 
     #[inline(always)]
+    fn highest<W: Width>() -> Class {
+        Class::new(W::MAX.ilog2() as usize)
+    }
+
+    #[inline(always)]
     fn class_of<W: Width>(size: usize) -> Class {
         // SAFETY: bit 0 is set, so the operand is not zero.
         Class::new(floor_log2(unsafe { NonZeroUsize::new_unchecked(size | 1) }) as usize)
@@ -199,6 +211,7 @@ mod tests {
     use crate::mechanism::word::{Offset16, Offset32};
 
     fn agrees_with_definition<C: Classes, W: Width>(limit: usize) {
+        assert_eq!(C::highest::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)));
         for size in (W::GRANULE..limit).step_by(W::GRANULE) {
             let class = C::class_of::<W>(size);
             assert!(class > C::below::<W>(), "class of {size}");
