@@ -5,7 +5,7 @@ use crate::report::{self, LargeFree, Survey};
 use crate::slow_path::{self, ALIGN_BYTES};
 use crate::state::STATE;
 use crate::threads::{FastPath, ThreadState};
-use crate::{direct, setup};
+use crate::{direct, pages, setup};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
@@ -106,7 +106,15 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
         if is_in_region(fast, block) {
             // SAFETY: `span_bytes` is not 0, so the slot is initialised. The block is of its heap, and the caller gives
             // it up.
-            return unsafe { fast.slot.assume_init_mut().deallocate(block) };
+            unsafe {
+                let slot = fast.slot.assume_init_mut();
+                let bytes = slot.usable_size_of_own(block);
+                slot.deallocate(block);
+                if fast.counts_freed(bytes) {
+                    pages::give_back(operation.state);
+                }
+            }
+            return;
         }
     }
     // SAFETY: the block is live, and the caller gives it up.
@@ -149,8 +157,8 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let size = size.max(1);
     match allocate_fast(size, ALIGN_BYTES) {
         Some(block) => {
-            // SAFETY: the block has `size` bytes.
-            unsafe { block.write_bytes(0, size) };
+            // SAFETY: the block has `size` bytes, of arenas, which are not in a file.
+            unsafe { pages::zero(block, size) };
             block.as_ptr().cast()
         }
         None => calloc_slow(size),
@@ -305,7 +313,7 @@ pub extern "C" fn malloc_trim(pad: usize) -> c_int {
             return 0;
         }
         slow_path::reclaim(usize::MAX);
-        c_int::from(report::trim(pad))
+        c_int::from(pages::trim(pad))
     })
 }
 

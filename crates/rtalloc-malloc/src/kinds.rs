@@ -204,6 +204,16 @@ pub unsafe fn arena_slot(word: Heap, slot: usize) -> ArenaSlot {
     unsafe { heap_in::<Arenas>(word).slot(slot) }
 }
 
+/// The largest request that a slot's arena serves now.
+///
+/// # Safety
+///
+/// As [`arena_slot`].
+pub unsafe fn largest_in_arena(word: Heap, slot: usize) -> usize {
+    // SAFETY: the word stores arenas, and no other thread uses the slot.
+    unsafe { exclusive::<Arenas>(word).largest_allocatable_by(slot) }
+}
+
 unsafe fn make<C: Choice<Heap: 'static>>(start: *mut u8, len: usize, config: HeapConfig) -> Result<usize, InitError> {
     start.expose_provenance();
     // SAFETY: `Kind::make` requires a region of `len` bytes that no other code uses any more.

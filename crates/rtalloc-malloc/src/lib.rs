@@ -13,7 +13,7 @@
 //! | `counters` | a part of the state: counters for the report |
 //! | `state` | the one static, `state::STATE` |
 //! | `kinds` | the allocators, each as a table of functions |
-//! | `misuse`, `direct`, `ring` | reactions to misuse; large blocks; the flight recorder's file |
+//! | `misuse`, `direct`, `ring`, `pages` | reactions to misuse; large blocks; the flight recorder's file; pages given back |
 //! | `regions`, `fork` | adds regions; handlers around `fork` |
 //! | `worker`, `setup` | the slot of the calling thread; the first allocation |
 //! | `slow_path`, `report` | the slow path of every operation; the report |
@@ -60,6 +60,7 @@ mod lock;
 mod mapping;
 mod misuse;
 mod output;
+mod pages;
 mod path;
 mod process;
 mod region_table;

@@ -10,7 +10,7 @@ use crate::output::{Bytes, refuse_to_run};
 use crate::region_table::{GRAIN_BYTES, MAX_REGIONS};
 use crate::state::STATE;
 use crate::threads::ThreadState;
-use crate::{direct, ring};
+use crate::{direct, pages, ring};
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::contract::InitError;
@@ -202,10 +202,12 @@ pub unsafe fn assign(state: &ThreadState, number: usize, index: usize) {
             fast.start = region.start;
             fast.span_bytes = region.end - region.start;
             fast.below_bytes = direct::from_bytes();
+            pages::begin(fast);
         }
         None => {
             fast.below_bytes = 0;
             fast.span_bytes = 0;
+            fast.before_return = isize::MAX;
         }
     }
 }

@@ -5,15 +5,14 @@ use crate::output::{Bytes, Percent, Text};
 use crate::region_table::Region;
 use crate::settings::Report;
 use crate::state::{STATE, State};
-use crate::{misuse, setup};
+use crate::{misuse, pages, setup};
 use core::ffi::c_int;
 use core::fmt::{self, Write};
-use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::adapt::Failures;
 use rtalloc::contract::{Block, Corruption, Refusals};
-use rtalloc_sys::libc::{self, O_APPEND, O_CLOEXEC, O_CREAT, O_WRONLY};
-use rtalloc_sys::{page_bytes, process_id, syscall};
+use rtalloc_sys::libc::{O_APPEND, O_CLOEXEC, O_CREAT, O_WRONLY};
+use rtalloc_sys::{process_id, syscall};
 
 /// Results of a walk of all regions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -130,22 +129,7 @@ impl LargeFree {
 
     /// Bytes of their pages that are not in memory.
     pub fn untouched_bytes(&self) -> usize {
-        let page = page_bytes();
-        let mut untouched = 0;
-        for (start, bytes) in self.blocks.iter().take(self.count) {
-            let mut present = [0u8; 4096];
-            let (mut from, end) = (start.next_multiple_of(page), (start + bytes) / page * page);
-            while from < end {
-                let pages = ((end - from) / page).min(present.len());
-                // SAFETY: the range is in a region, which stays mapped. `present` has a byte for each page.
-                if unsafe { libc::mincore(with_exposed_provenance_mut(from), pages * page, present.as_mut_ptr()) } == 0
-                {
-                    untouched += present.iter().take(pages).filter(|&&byte| byte & 1 == 0).count() * page;
-                }
-                from += pages * page;
-            }
-        }
-        untouched
+        self.blocks.iter().take(self.count).map(|(start, bytes)| pages::absent_bytes(*start, start + bytes)).sum()
     }
 }
 
@@ -263,37 +247,4 @@ pub fn check_at_exit() {
     if let Some(damage) = damage {
         misuse::damaged(&damage);
     }
-}
-
-/// Returns pages of free blocks to the system, except `kept_bytes` of them. False if there are none. Pauses the
-/// process.
-pub fn trim(kept_bytes: usize) -> bool {
-    let kind = kinds::current();
-    // Blocks in a guarded heap's quarantine count as free, and must keep their fill pattern.
-    if !setup::ready() || STATE.settings().locked || kind.name == "guarded" || !STATE.threads.pause() {
-        return false;
-    }
-    let page = page_bytes();
-    let (mut kept, mut any) = (0, false);
-    for region in STATE.regions.iter() {
-        let mut give_back = |block: Block| {
-            // A free block's links are at its start, and its length at its end.
-            const ENDS_BYTES: usize = 64;
-            let from = (block.address + ENDS_BYTES).next_multiple_of(page);
-            let to = (block.address + block.usable_bytes).saturating_sub(ENDS_BYTES) / page * page;
-            if !block.free || to <= from {
-                return;
-            }
-            if kept < kept_bytes {
-                kept += to - from;
-                return;
-            }
-            // SAFETY: whole pages inside a free block, without its links and length: their content is not used.
-            any |= unsafe { libc::madvise(with_exposed_provenance_mut(from), to - from, libc::MADV_DONTNEED) } == 0;
-        };
-        // SAFETY: the process is paused, so no thread uses the heap.
-        unsafe { (kind.walk)(region.heap, &mut give_back) };
-    }
-    STATE.threads.resume();
-    any
 }

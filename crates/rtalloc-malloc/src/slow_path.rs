@@ -9,7 +9,7 @@ use crate::kinds::{self, Kind};
 use crate::region_table::Region;
 use crate::state::STATE;
 use crate::worker::{self, Worker};
-use crate::{misuse, regions, setup};
+use crate::{misuse, pages, regions, setup};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::contract::{AllocError, SharedError};
@@ -239,12 +239,19 @@ unsafe fn give_back(worker: Worker, block: NonNull<u8>) {
         return STATE.counters.lose();
     }
     let kind = kinds::current();
-    // SAFETY: the block is of the region's heap and live; the slot is the worker's.
+    // SAFETY: the block is of the region's heap and live; the slot is the worker's, and its state is its thread's, which
+    // is inside an operation.
     unsafe {
+        let bytes = (kind.usable_size)(region.heap, worker.slot, block);
         if is_counting {
-            STATE.counters.freed((kind.usable_size)(region.heap, worker.slot, block));
+            STATE.counters.freed(bytes);
         }
         (kind.deallocate)(region.heap, worker.slot, block);
+        if let Some(state) = worker.state
+            && state.fast_path().counts_freed(bytes)
+        {
+            pages::give_back(state);
+        }
     }
 }
 

@@ -75,6 +75,21 @@ pub struct FastPath {
     pub span_bytes: usize,
     /// The slot; initialised if `span_bytes` is not 0.
     pub slot: MaybeUninit<ArenaSlot>,
+    /// Bytes that the thread frees before it looks for pages to give back.
+    pub before_return: isize,
+    /// How many these are each time.
+    pub interval: usize,
+    /// Its page faults when it gave pages back the last time; the largest number if it kept them.
+    pub faults: usize,
+}
+
+impl FastPath {
+    /// Counts bytes that the thread freed. True if it is to look for pages to give back.
+    #[inline(always)]
+    pub fn counts_freed(&mut self, bytes: usize) -> bool {
+        self.before_return = self.before_return.wrapping_sub(bytes as isize);
+        self.before_return < 0
+    }
 }
 
 // SAFETY: `fast` is accessed only by the thread that has the slot number; numbers pass from thread to thread with
@@ -83,7 +98,16 @@ unsafe impl Sync for ThreadState {}
 
 impl ThreadState {
     const fn new() -> Self {
-        let fast = FastPath { below_bytes: 0, start: 0, span_bytes: 0, slot: MaybeUninit::zeroed() };
+        let slot = MaybeUninit::zeroed();
+        let fast = FastPath {
+            below_bytes: 0,
+            start: 0,
+            span_bytes: 0,
+            slot,
+            before_return: isize::MAX,
+            interval: 0,
+            faults: 0,
+        };
         ThreadState { busy: AtomicU8::new(0), region: AtomicU8::new(0), fast: UnsafeCell::new(fast) }
     }
 

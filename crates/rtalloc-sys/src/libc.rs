@@ -16,6 +16,8 @@ unsafe extern "C" {
     pub fn sysconf(name: c_int) -> c_long;
     /// Limits of the process: soft and hard.
     pub fn getrlimit(resource: c_uint, limits: *mut [u64; 2]) -> c_int;
+    /// Reads what a process or thread has used.
+    pub fn getrusage(who: c_int, usage: *mut Rusage) -> c_int;
     /// Values that the kernel passed at program start.
     pub fn getauxval(kind: c_ulong) -> c_ulong;
     /// Reads a clock, in user space through the vDSO.
@@ -90,6 +92,22 @@ pub struct Timespec {
     pub nanoseconds: i64,
 }
 
+/// `struct rusage` of 64-bit Linux, of which only the page faults are used.
+#[repr(C)]
+pub struct Rusage {
+    first: [i64; 8],
+    /// Page faults without reading a file.
+    pub minor_faults: i64,
+    last: [i64; 9],
+}
+
+impl Rusage {
+    /// All fields zero.
+    pub const ZERO: Rusage = Rusage { first: [0; 8], minor_faults: 0, last: [0; 9] };
+}
+
+const _: () = assert!(size_of::<Rusage>() == 144, "the kernel writes 144 bytes");
+
 /// `struct statx`, of which only the identity of the file is used.
 #[repr(C, align(8))]
 pub struct Statx {
@@ -130,6 +148,7 @@ constants! { c_int:
     AT_FDCWD = -100,
     AT_EMPTY_PATH = 0x1000,
     SEEK_END = 2,
+    RUSAGE_THREAD = 1,
     F_GETFD = 1,
     F_DUPFD_CLOEXEC = 1030,
     PROT_NONE = 0,

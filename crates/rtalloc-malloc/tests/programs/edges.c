@@ -191,6 +191,41 @@ static void resizing(void) {
     CHECK(mallinfo2().hblks == 0);
 }
 
+// Prints the KiB in memory at a peak and after it, eight times. Live blocks keep what was written; errno stays.
+static void peaks(void) {
+    enum { SIZE = 4000, COUNT = 50000 };
+    static char *blocks[COUNT];
+    for (int round = 0; round < 8; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            CHECK((blocks[i] = seen(malloc(SIZE))));
+            fill(blocks[i], SIZE, (unsigned)i);
+        }
+        int full = status_kib("VmRSS:");
+        errno = 77;
+        for (size_t i = 0; i < COUNT; i++) if (i % 10000) free(seen(blocks[i]));
+        CHECK(errno == 77);
+        printf("%d %d\n", full, status_kib("VmRSS:"));
+        for (size_t i = 0; i < COUNT; i += 10000) { CHECK(holds(blocks[i], SIZE, (unsigned)i)); free(blocks[i]); }
+    }
+    // Memory that was used before and is zero nevertheless, the bytes around whole pages too.
+    for (size_t size = 1 << 20; size < 20 << 20; size += (1 << 20) + 4321) {
+        char *used = seen(malloc(size)), *below = seen(malloc(100));
+        memset(used, 1, size);
+        free(used);
+        char *zero = seen(calloc(size, 1));
+        CHECK(zero && below);
+        for (size_t i = 0; i < size; i++) CHECK(zero[i] == 0);
+        free(zero);
+        free(below);
+    }
+    // Large blocks that are never touched need no memory.
+    int before = status_kib("VmRSS:");
+    char *untouched[8];
+    for (int i = 0; i < 8; i++) { CHECK((untouched[i] = seen(calloc(1, (size_t)16 << 20)))); CHECK(untouched[i][12345678] == 0); }
+    printf("%d %d\n", before, status_kib("VmRSS:"));
+    for (int i = 0; i < 8; i++) free(seen(untouched[i]));
+}
+
 static void *sleeper(void *unused) { (void)unused; pause(); return NULL; }
 
 // Prints how many threads with stacks of 8 MiB start in a limited address space.
@@ -238,6 +273,7 @@ int main(int count, char **words) {
     else if (!strcmp(word, "child grows")) { child_grows(); killed(); }
     else if (!strcmp(word, "killed")) killed();
     else if (!strcmp(word, "resizing")) resizing();
+    else if (!strcmp(word, "peaks")) peaks();
     else if (!strcmp(word, "stacks")) stacks();
     else if (!strcmp(word, "closed")) CHECK(!atexit(close_stderr));
     else if (!strcmp(word, "used")) CHECK(!atexit(use_every_descriptor));

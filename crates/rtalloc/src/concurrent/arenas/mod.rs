@@ -445,9 +445,24 @@ impl<H, A: Atomics> ArenaSlot<'_, '_, H, A> {
 }
 
 impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
+    /// [`usable_size`](Slot::usable_size) of a block in this slot's own arena, 0 for a block of another one.
+    ///
+    /// # Time
+    ///
+    /// As the query of `H`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::usable_size`].
+    #[inline(always)]
+    pub unsafe fn usable_size_of_own(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: the caller guarantees that the block is live, and it lies in this arena.
+        if self.is_own(block.addr().get()) { unsafe { self.arena().usable_size(block) } } else { 0 }
+    }
+
     /// The heap in this slot's arena.
     #[inline(always)]
-    fn arena(&mut self) -> ManuallyDrop<H> {
+    fn arena(&self) -> ManuallyDrop<H> {
         Arenas::<'r, H, A>::copy_of(self.own())
     }
 
@@ -700,7 +715,7 @@ unsafe impl<'r, H: Observable<'r>, A: Atomics> Slot for ArenaSlot<'_, 'r, H, A> 
         let address = block.addr().get();
         if self.is_own(address) {
             // SAFETY: the caller guarantees that the block is live, and it lies in this arena.
-            return unsafe { Arenas::<'r, H, A>::copy_of(self.own()).usable_size(block) };
+            return unsafe { self.arena().usable_size(block) };
         }
         match self.find_remote(address) {
             // SAFETY: the block is live and lies in that arena; any thread may call `usable_size`.

@@ -1,0 +1,195 @@
+//! Pages of free memory go back to the system, so that a process's memory follows what it has live.
+//!
+//! A thread looks at the largest free blocks of its own arenas whenever it has freed some megabytes there, and at no
+//! one else's: no other thread waits. [`trim`] looks at every block, and all threads wait. A fixed or locked heap keeps
+//! its pages.
+//!
+//! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
+//! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less.
+
+use crate::kinds;
+use crate::state::STATE;
+use crate::threads::{FastPath, ThreadState};
+use core::ptr::{NonNull, with_exposed_provenance_mut};
+use rtalloc::Slot;
+use rtalloc::contract::Block;
+use rtalloc_sys::errno::keeping_errno;
+use rtalloc_sys::libc::{self, Rusage};
+use rtalloc_sys::page_bytes;
+
+/// Least bytes that a thread frees before it looks for pages to give back.
+const LEAST_INTERVAL: usize = 32 << 20;
+/// Most bytes that a thread frees before it looks for pages to give back.
+const MOST_INTERVAL: usize = 8 << 30;
+/// The thread needs the pages again that it gave back if it touches this part of what it frees meanwhile.
+const NEEDED_PART: usize = 32;
+/// Free blocks from this size on give their pages back.
+const LARGE_BYTES: usize = 1 << 20;
+/// Free blocks that a thread looks at in one region.
+const MOST_BLOCKS: usize = 16;
+
+/// Whether pages may go back: not if the memory is planned for deadlines.
+fn may_go_back() -> bool {
+    let settings = STATE.settings();
+    !settings.locked && !settings.fixed
+}
+
+/// Lets a thread begin to count what it frees.
+pub fn begin(fast: &mut FastPath) {
+    fast.interval = LEAST_INTERVAL;
+    fast.faults = usize::MAX;
+    fast.before_return = if may_go_back() { LEAST_INTERVAL as isize } else { isize::MAX };
+}
+
+/// Returns the whole pages between two addresses to the system. False if there are none, or it refuses them.
+///
+/// # Safety
+///
+/// Nothing between the addresses is used any more, unless it is expected to be zero.
+unsafe fn give(from: usize, to: usize) -> bool {
+    let page = page_bytes();
+    let (from, to) = (from.next_multiple_of(page), to / page * page);
+    // SAFETY: the pages are mapped, and the caller guarantees that their content is not used.
+    from < to && unsafe { libc::madvise(with_exposed_provenance_mut(from), to - from, libc::MADV_DONTNEED) } == 0
+}
+
+/// Looks at the largest free blocks in a thread's arenas, and returns their pages unless that would be too early.
+///
+/// # Safety
+///
+/// The allocator is the arenas, the state is the calling thread's, which is inside an operation, and there is no
+/// reference to the data of its fast path.
+#[cold]
+#[inline(never)]
+pub unsafe fn give_back(state: &ThreadState) {
+    // SAFETY: by the caller's guarantee.
+    let fast = unsafe { state.fast_path() };
+    let touched = page_faults().saturating_sub(fast.faults).saturating_mul(page_bytes());
+    let is_early = touched > fast.interval / NEEDED_PART;
+    let interval = if is_early { fast.interval.saturating_mul(4) } else { fast.interval - fast.interval / 64 };
+    fast.interval = interval.clamp(LEAST_INTERVAL, MOST_INTERVAL);
+    fast.before_return = fast.interval as isize;
+    fast.faults = usize::MAX;
+    if is_early {
+        return;
+    }
+    let slot = STATE.threads.number(state);
+    for region in STATE.regions.iter() {
+        // SAFETY: the word stores arenas, and the slot is the caller's.
+        let mut arena = unsafe { kinds::arena_slot(region.heap, slot) };
+        // Each block is allocated until all are found, so that the next one is another.
+        let mut held = [None; MOST_BLOCKS];
+        for place in &mut held {
+            // SAFETY: the word stores arenas, and the slot is the caller's.
+            let bytes = unsafe { kinds::largest_in_arena(region.heap, slot) };
+            if bytes < LARGE_BYTES {
+                break;
+            }
+            let Ok(block) = arena.allocate_bytes(bytes, 1) else { break };
+            let start = block.addr().get();
+            // SAFETY: the block was just allocated and has these bytes, of which none is used.
+            keeping_errno(|| unsafe { give(start, start + bytes) });
+            *place = Some(block);
+        }
+        for block in held.into_iter().flatten() {
+            // SAFETY: the block was allocated above.
+            unsafe { arena.deallocate(block) };
+        }
+    }
+    fast.faults = page_faults();
+}
+
+/// Pages that the calling thread has touched for the first time, or again after they had gone back.
+fn page_faults() -> usize {
+    let mut usage = Rusage::ZERO;
+    // SAFETY: `usage` is as long as what is written.
+    keeping_errno(|| unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) });
+    usage.minor_faults as usize
+}
+
+/// Bytes of whole pages between two addresses that are not in memory.
+pub fn absent_bytes(from: usize, to: usize) -> usize {
+    let page = page_bytes();
+    let (mut from, to) = (from.next_multiple_of(page), to / page * page);
+    let mut absent = 0;
+    while from < to {
+        let mut present = [0u8; 4096];
+        let pages = ((to - from) / page).min(present.len());
+        // SAFETY: `present` has a byte for each page. Where none is mapped, the call fails.
+        if unsafe { libc::mincore(with_exposed_provenance_mut(from), pages * page, present.as_mut_ptr()) } == 0 {
+            absent += present.iter().take(pages).filter(|&&byte| byte & 1 == 0).count() * page;
+        }
+        from += pages * page;
+    }
+    absent
+}
+
+/// Zeroes a block of arenas: a large one that is mostly not in memory by returning its pages, which come back as zeros
+/// when they are touched.
+///
+/// # Safety
+///
+/// The block is the caller's and has `bytes` bytes, in pages that no file stands behind.
+#[inline]
+pub unsafe fn zero(block: NonNull<u8>, bytes: usize) {
+    // SAFETY: by the caller's guarantee.
+    if bytes < LARGE_BYTES || !unsafe { zero_pages(block, bytes) } {
+        // SAFETY: by the caller's guarantee.
+        unsafe { block.write_bytes(0, bytes) };
+    }
+}
+
+/// Zeroes a large block by returning its pages, if that is less work than writing them.
+///
+/// # Safety
+///
+/// As [`zero`].
+#[cold]
+unsafe fn zero_pages(block: NonNull<u8>, bytes: usize) -> bool {
+    let (page, start) = (page_bytes(), block.addr().get());
+    let end = start + bytes;
+    keeping_errno(|| {
+        // SAFETY: by the caller's guarantee, the block is to be zero: the pages in it, and what is before and after.
+        unsafe {
+            if !may_go_back() || absent_bytes(start, end) < bytes / 2 || !give(start, end) {
+                return false;
+            }
+            block.write_bytes(0, start.next_multiple_of(page) - start);
+            let after = end % page;
+            block.add(bytes - after).write_bytes(0, after);
+        }
+        true
+    })
+}
+
+/// Returns pages of free blocks to the system, except `kept_bytes` of them. False if there are none. Pauses the
+/// process, which has been set up.
+pub fn trim(kept_bytes: usize) -> bool {
+    let kind = kinds::current();
+    // Blocks in a guarded heap's quarantine count as free, and must keep their fill pattern.
+    if STATE.settings().locked || kind.name == "guarded" || !STATE.threads.pause() {
+        return false;
+    }
+    let (mut kept, mut any) = (0, false);
+    for region in STATE.regions.iter() {
+        let mut visit = |block: Block| {
+            // A free block's links are at its start, and its length at its end.
+            const ENDS_BYTES: usize = 64;
+            let (from, to) =
+                (block.address + ENDS_BYTES, (block.address + block.usable_bytes).saturating_sub(ENDS_BYTES));
+            if !block.free || to <= from {
+                return;
+            }
+            if kept < kept_bytes {
+                kept += to - from;
+                return;
+            }
+            // SAFETY: the inside of a free block, without its links and length: its content is not used.
+            any |= unsafe { give(from, to) };
+        };
+        // SAFETY: the process is paused, so no thread uses the heap.
+        unsafe { (kind.walk)(region.heap, &mut visit) };
+    }
+    STATE.threads.resume();
+    any
+}
