@@ -18,7 +18,7 @@ use rtalloc_sys::libc::{self, Rusage};
 use rtalloc_sys::page_bytes;
 
 /// Least bytes that a thread frees before it looks for pages to give back.
-const LEAST_INTERVAL: usize = 32 << 20;
+const LEAST_INTERVAL: usize = 8 << 20;
 /// Most bytes that a thread frees before it looks for pages to give back.
 const MOST_INTERVAL: usize = 8 << 30;
 /// The thread needs the pages again that it gave back if it touches this part of what it frees meanwhile.
@@ -70,10 +70,33 @@ pub unsafe fn give_back(state: &ThreadState) {
     fast.interval = interval.clamp(LEAST_INTERVAL, MOST_INTERVAL);
     fast.before_return = fast.interval as isize;
     fast.faults = usize::MAX;
-    if is_early {
-        return;
+    if !is_early {
+        // SAFETY: by the caller's guarantee; the reference is not used meanwhile.
+        unsafe { return_pages(STATE.threads.number(state)) };
+        fast.faults = page_faults();
     }
-    let slot = STATE.threads.number(state);
+}
+
+/// Returns the pages of the largest free blocks of an ending thread, if it has freed as much as one of them.
+///
+/// # Safety
+///
+/// As [`give_back`].
+pub unsafe fn give_back_at_end(state: &ThreadState) {
+    // SAFETY: by the caller's guarantee.
+    let fast = unsafe { state.fast_path() };
+    if may_go_back() && fast.span_bytes != 0 && fast.interval as isize - fast.before_return >= LARGE_BYTES as isize {
+        // SAFETY: as above; the next thread begins to count anew.
+        unsafe { return_pages(STATE.threads.number(state)) };
+    }
+}
+
+/// Returns the pages of the largest free blocks in a slot's arenas.
+///
+/// # Safety
+///
+/// The allocator is the arenas, and the slot is the calling thread's, which is inside an operation.
+unsafe fn return_pages(slot: usize) {
     for region in STATE.regions.iter() {
         // SAFETY: the word stores arenas, and the slot is the caller's.
         let mut arena = unsafe { kinds::arena_slot(region.heap, slot) };
@@ -96,7 +119,6 @@ pub unsafe fn give_back(state: &ThreadState) {
             unsafe { arena.deallocate(block) };
         }
     }
-    fast.faults = page_faults();
 }
 
 /// Pages that the calling thread has touched for the first time, or again after they had gone back.

@@ -3,7 +3,7 @@
 use crate::lock::Backoff;
 use crate::state::STATE;
 use crate::threads::{Closed, ThreadState};
-use crate::{kinds, regions, settings};
+use crate::{kinds, pages, regions, settings};
 use core::ffi::{c_uint, c_void};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use rtalloc_sys::libc;
@@ -110,5 +110,14 @@ fn set_round(round: usize) {
 /// The key's destructor.
 unsafe extern "C" fn thread_ends(round: *mut c_void) {
     let round = round.addr();
-    if round < ROUNDS { set_round(round + 1) } else { STATE.threads.end() }
+    if round < ROUNDS {
+        return set_round(round + 1);
+    }
+    run(|worker| {
+        if let Some(state) = worker.state {
+            // SAFETY: the thread has the state, and is inside this operation. A heap without a fast path has no span.
+            unsafe { pages::give_back_at_end(state) };
+        }
+    });
+    STATE.threads.end();
 }

@@ -191,6 +191,24 @@ static void resizing(void) {
     CHECK(mallinfo2().hblks == 0);
 }
 
+static void *frees_little(void *unused) {
+    (void)unused;
+    static char *blocks[1000];
+    for (int i = 0; i < 1000; i++) { CHECK((blocks[i] = seen(malloc(6000)))); memset(blocks[i], 1, 6000); }
+    for (int i = 0; i < 1000; i++) free(seen(blocks[i]));
+    return NULL;
+}
+
+// Prints the KiB in memory before threads that free less than what makes them give pages back, and after they ended.
+static void ends(void) {
+    printf("%d", status_kib("VmRSS:"));
+    for (int i = 0; i < 10; i++) {
+        pthread_t thread;
+        CHECK(!pthread_create(&thread, NULL, frees_little, NULL) && !pthread_join(thread, NULL));
+    }
+    printf(" %d\n", status_kib("VmRSS:"));
+}
+
 // Prints the KiB in memory at a peak and after it, eight times. Live blocks keep what was written; errno stays.
 static void peaks(void) {
     enum { SIZE = 4000, COUNT = 50000 };
@@ -198,7 +216,7 @@ static void peaks(void) {
     for (int round = 0; round < 8; round++) {
         for (size_t i = 0; i < COUNT; i++) {
             CHECK((blocks[i] = seen(malloc(SIZE))));
-            fill(blocks[i], SIZE, (unsigned)i);
+            if (i % 10000) memset(blocks[i], 1, SIZE); else fill(blocks[i], SIZE, (unsigned)i);
         }
         int full = status_kib("VmRSS:");
         errno = 77;
@@ -274,6 +292,7 @@ int main(int count, char **words) {
     else if (!strcmp(word, "killed")) killed();
     else if (!strcmp(word, "resizing")) resizing();
     else if (!strcmp(word, "peaks")) peaks();
+    else if (!strcmp(word, "ends")) ends();
     else if (!strcmp(word, "stacks")) stacks();
     else if (!strcmp(word, "closed")) CHECK(!atexit(close_stderr));
     else if (!strcmp(word, "used")) CHECK(!atexit(use_every_descriptor));
