@@ -131,8 +131,10 @@ pub struct LoopLimits {
     pub words: Option<fn(usize) -> usize>,
     /// Slots that count operations.
     pub slots: Option<fn() -> usize>,
-    /// Queued remote frees that one allocation processes, each time it does.
+    /// Queued remote frees that an allocation processes before it looks for a block.
     pub remote_frees: Option<fn() -> usize>,
+    /// Those that it processes when it has found none.
+    pub remote_frees_on_miss: Option<fn() -> usize>,
     /// Words of pending bits.
     pub pending_words: Option<fn() -> usize>,
 }
@@ -146,6 +148,7 @@ impl LoopLimits {
         words: None,
         slots: None,
         remote_frees: None,
+        remote_frees_on_miss: None,
         pending_words: None,
     };
 }

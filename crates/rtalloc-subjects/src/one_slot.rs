@@ -26,10 +26,8 @@ const SLOTS: usize = 1;
 
 /// Loop limits of [`OneSlot`]'s arenas.
 pub(crate) const ARENAS: LoopLimits = LoopLimits {
-    remote_frees: Some(|| {
-        let config = <OneSlot as Choice<ArenasConfig<()>>>::config();
-        config.reclaim_budget.max(config.reclaim_budget_on_miss)
-    }),
+    remote_frees: Some(|| <OneSlot as Choice<ArenasConfig<()>>>::config().reclaim_budget),
+    remote_frees_on_miss: Some(|| <OneSlot as Choice<ArenasConfig<()>>>::config().reclaim_budget_on_miss),
     pending_words: Some(|| SLOTS.div_ceil(usize::BITS as usize)),
     ..LoopLimits::NONE
 };

@@ -61,6 +61,7 @@ fn unit(bound: LoopBound) -> String {
         LoopBound::Pages => "page".into(),
         LoopBound::Words => "word".into(),
         LoopBound::RemoteFrees => "reclaimed block".into(),
+        LoopBound::RemoteFreesOnMiss => "reclaimed block on a miss".into(),
         LoopBound::PageBlockBytes { per_iteration } => format!("piece of {per_iteration} bytes"),
         LoopBound::PageGranules { .. }
         | LoopBound::BitmapLevels
@@ -88,6 +89,7 @@ fn is_fixed(bound: LoopBound) -> bool {
         | LoopBound::Pages
         | LoopBound::Words
         | LoopBound::RemoteFrees
+        | LoopBound::RemoteFreesOnMiss
         | LoopBound::PageBlockBytes { .. }
         | LoopBound::Caller => false,
     }
@@ -98,6 +100,7 @@ fn is_fixed(bound: LoopBound) -> bool {
 fn is_rare(bound: LoopBound) -> bool {
     match bound {
         LoopBound::RemoteFrees
+        | LoopBound::RemoteFreesOnMiss
         | LoopBound::PendingWords
         | LoopBound::BitmapLevels
         | LoopBound::Words
@@ -132,6 +135,7 @@ fn most_iterations(bound: LoopBound, subject: &Subject, heap_bytes: usize) -> Op
         LoopBound::BitmapLevels => limits.words.map(|_| 6),
         LoopBound::Slots => limits.slots.map(|slots| slots() as u64),
         LoopBound::RemoteFrees => limits.remote_frees.map(|frees| frees() as u64),
+        LoopBound::RemoteFreesOnMiss => limits.remote_frees_on_miss.map(|frees| frees() as u64),
         LoopBound::PendingWords => limits.pending_words.map(|words| words() as u64),
         LoopBound::FreeBlocks | LoopBound::Pages | LoopBound::Caller => None,
         LoopBound::PageGranules { per_iteration } => {
@@ -473,7 +477,9 @@ mod tests {
                         "visit" => most(LoopBound::Visits).expect("a tree buddy"),
                         "node" => most(LoopBound::BlockNodes).expect("a tree buddy"),
                         "word" => most(LoopBound::Words).expect("a bitmap buddy"),
-                        "reclaimed block" => term.iterations.expect("as many as it was made with"),
+                        unit if unit.starts_with("reclaimed block") => {
+                            term.iterations.expect("as many as it was made with")
+                        }
                         "free block" => point.free_blocks,
                         unit if unit.starts_with("piece") => term.iterations.expect("a page's at most"),
                         _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,

@@ -30,8 +30,9 @@
 //! default, at most 512 KiB. These blocks do not coalesce, so the heap needs more by more than their bytes: what lies
 //! between them is divided.
 //!
-//! A block freed twice is found while it is in a list, too, and so is what the tags of a block and of the next one show.
-//! What shows in the tags of the previous block is reported when the block leaves its list.
+//! Misuse is found as by the inner heap: a block is put into a list only if the inner heap would free it. A header that
+//! was overwritten in a list is reported when the block leaves it; that block and those behind it are never allocated
+//! again, because the link may be overwritten, too.
 //!
 //! # When it wins, when it loses
 //!
@@ -193,6 +194,11 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         granules.max(H::CONTRACT.min_block_bytes / Self::GRANULE)
     }
 
+    /// Usable bytes of blocks of this number of granules.
+    const fn usable_bytes(granules: usize) -> usize {
+        granules * Self::GRANULE - H::CONTRACT.header_bytes
+    }
+
     /// Frees every block in the lists.
     ///
     /// # Time
@@ -201,7 +207,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     /// granules of 8.
     #[cold]
     #[inline(never)]
-    pub fn let_go(&mut self) {
+    pub fn flush(&mut self) {
         // A list ends when it is empty, so an iteration frees a block or goes to the next list.
         const { assert!(most_blocks(8) + MOST_GRANULES < 4000) };
         let Control { lists, heap, list_bytes, .. } = self.control_mut();
@@ -215,10 +221,23 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
             };
             // SAFETY: blocks in the lists are set aside, begin with their link, and are given up here.
             unsafe {
-                list.first = block.cast::<*mut u8>().read();
-                heap.set_aside(block, false);
-                heap.deallocate(block);
+                if heap.take_back(block, Self::usable_bytes(granules)) {
+                    list.first = block.cast::<*mut u8>().read();
+                    heap.deallocate(block);
+                } else {
+                    list.first = core::ptr::null_mut();
+                }
             }
+        }
+    }
+
+    /// Empties a list whose first block's header was overwritten, without following its link.
+    #[cold]
+    #[inline(never)]
+    fn abandon(&mut self, granules: usize) {
+        let Control { lists, list_bytes, .. } = self.control_mut();
+        if let Some(list) = lists.get_mut(granules) {
+            *list = List { first: core::ptr::null_mut(), places: Self::places(granules, *list_bytes) };
         }
     }
 
@@ -226,7 +245,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     #[cold]
     #[inline(never)]
     fn allocate_again(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        self.let_go();
+        self.flush();
         self.control_mut().heap.allocate_bytes(size_bytes, align_bytes)
     }
 
@@ -255,6 +274,14 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
         let () = Self::VALID;
+        for granules in 1..=MOST_GRANULES {
+            let bytes = Self::usable_bytes(granules);
+            if granules * Self::GRANULE >= H::CONTRACT.min_block_bytes && H::granted_bytes(bytes) != bytes {
+                return Err(InitError::Configuration {
+                    what: "a heap that grants small requests no more than they need",
+                });
+            }
+        }
         let end = region.as_ptr().addr() + region.len();
         let (control, heap) = divide::<Control<H>, H>(region, config.heap, 0, 0)?;
         let start = control.addr().get() + size_of::<Control<H>>();
@@ -272,16 +299,19 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
             && align_bytes.is_power_of_two()
         {
             let Control { lists, heap, .. } = self.control_mut();
+            let granules = Self::granules_for(size_bytes);
             // SAFETY: the request is not larger than the largest with a list.
-            let list = unsafe { lists.get_unchecked_mut(Self::granules_for(size_bytes)) };
+            let list = unsafe { lists.get_unchecked_mut(granules) };
             if let Some(block) = NonNull::new(list.first) {
                 // SAFETY: blocks in the lists are set aside, and begin with their link.
                 unsafe {
-                    list.first = block.cast::<*mut u8>().read();
-                    list.places += 1;
-                    heap.set_aside(block, false);
+                    if heap.take_back(block, Self::usable_bytes(granules)) {
+                        list.first = block.cast::<*mut u8>().read();
+                        list.places += 1;
+                        return Ok(block);
+                    }
                 }
-                return Ok(block);
+                self.abandon(granules);
             }
         }
         self.allocate_within(size_bytes, align_bytes)
@@ -296,7 +326,7 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
                 && let Some(list) = lists.get_mut((bytes + H::CONTRACT.header_bytes) / Self::GRANULE)
                 && list.places != 0
             {
-                heap.set_aside(block, true);
+                heap.set_aside(block);
                 block.cast::<*mut u8>().write(list.first);
                 list.first = block.as_ptr();
                 list.places -= 1;
@@ -317,7 +347,7 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
         unsafe {
             match self.control_mut().heap.reallocate_bytes(block, size_bytes, align_bytes) {
                 Err(AllocError::Exhausted) => {
-                    self.let_go();
+                    self.flush();
                     self.control_mut().heap.reallocate_bytes(block, size_bytes, align_bytes)
                 }
                 answer => answer,

@@ -18,9 +18,8 @@
 //! the operation: its own may be in use at that moment, inside an operation of the other heap. If no number is free it
 //! uses the last slot, which all such threads share under a lock: a global allocator that refuses ends the program, so
 //! no request is refused because no number is free. The lock is not fair ([`BackoffLock`]), so the wait has no bound.
-//! [`ThreadSlots::overflow_operations`] counts the operations that shared the slot for this reason, not those that took
-//! the lock because their slot was full. A thread that has released its number (in later thread-local destructors)
-//! shares too.
+//! A thread that has released its number (in later thread-local destructors) shares too.
+//! [`ThreadSlots::overflow_operations`] counts the operations that took the lock, for whatever reason.
 //!
 //! A heap with one slot more than there are threads has such operations in only three cases: a thread started just when
 //! another ended, and its search had passed the number before it was released; a thread that has released its number
@@ -169,7 +168,7 @@ impl Drop for Lent {
 pub struct ThreadSlots {
     /// Held by the user of the last slot.
     last: BackoffLock,
-    /// Operations that shared the last slot.
+    /// Operations that took the lock.
     overflow_operations: Shared<usize>,
 }
 
@@ -179,8 +178,8 @@ impl ThreadSlots {
         ThreadSlots { last: BackoffLock::FREE, overflow_operations: Shared::new(0) }
     }
 
-    /// Operations so far that used the last slot because their thread had no number below it. Requests that took its
-    /// lock because their own slot was full are not counted: 0 does not show that no thread waited.
+    /// Operations so far that took the lock of the last slot: because their thread had no number below it, or because
+    /// their own slot was full. With 0, no thread has waited for another one.
     ///
     /// # Time
     ///
@@ -206,10 +205,14 @@ impl ThreadSlots {
                 return operation(number);
             }
         }
-        self.last.hold(|| {
-            self.overflow_operations.fetch_add(1, Relaxed);
-            operation(last)
-        })
+        self.hold_last(|| operation(last))
+    }
+
+    /// Runs an operation of the last slot.
+    fn hold_last<T>(&self, operation: impl FnOnce() -> T) -> T {
+        // Before the lock is taken, so that a thread that waits counts.
+        self.overflow_operations.fetch_add(1, Relaxed);
+        self.last.hold(operation)
     }
 
     /// Takes the first number of a thread that has not asked for one.
@@ -231,7 +234,7 @@ impl Default for ThreadSlots {
 
 impl fmt::Debug for ThreadSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "slots by thread, {} operations shared the last", self.overflow_operations())
+        write!(f, "slots by thread, {} operations took the lock of the last", self.overflow_operations())
     }
 }
 
@@ -258,7 +261,7 @@ unsafe impl CurrentSlot for ThreadSlots {
 
     fn elsewhere<T>(&self, slots: usize, mut operation: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let last = slots.checked_sub(1)?;
-        let answer = self.last.hold(|| operation(last));
+        let answer = self.hold_last(|| operation(last));
         if answer.is_some() {
             return answer;
         }

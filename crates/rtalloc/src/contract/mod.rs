@@ -242,8 +242,15 @@ pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
 ///
 /// As [`Observable`]; the payload of a block that is set aside belongs to the caller.
 pub unsafe trait SetAside<'r>: Observable<'r> {
-    /// The usable bytes of the block at an address, if its tags and the next block's are those of a live block.
-    /// [`deallocate`](RegionAllocator::deallocate) may still report the tags of the previous one.
+    /// The usable bytes of the block that a request of `size_bytes` gets in a heap that is not exhausted, at no alignment
+    /// beyond that of all blocks, where the block is not larger than needed for want of a smaller one.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    fn granted_bytes(size_bytes: usize) -> usize;
+
+    /// The usable bytes of the block at an address, if [`deallocate`](RegionAllocator::deallocate) would free it.
     ///
     /// # Safety
     ///
@@ -254,16 +261,28 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     /// Constant.
     unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize>;
 
-    /// Sets a block aside, or makes it an ordinary live block again.
+    /// Sets a block aside.
     ///
     /// # Safety
     ///
-    /// The block is live: [`held_bytes`](Self::held_bytes) accepts it, or it is set aside.
+    /// The block is live: [`held_bytes`](Self::held_bytes) accepts it.
     ///
     /// # Time
     ///
     /// Constant.
-    unsafe fn set_aside(&mut self, block: NonNull<u8>, is_aside: bool);
+    unsafe fn set_aside(&mut self, block: NonNull<u8>);
+
+    /// Makes a block an ordinary live block again, if its tag is still that of one with so many usable bytes that is set
+    /// aside; reports it otherwise, and changes nothing.
+    ///
+    /// # Safety
+    ///
+    /// The block was set aside, and had so many usable bytes.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    unsafe fn take_back(&mut self, block: NonNull<u8>, usable_bytes: usize) -> bool;
 
     /// Whether the tag before an address is that of a block set aside.
     ///
@@ -342,7 +361,7 @@ pub struct Contract {
     pub grows_in_place: bool,
     /// The excess of a shrunken block is free at once, as far as the mechanism can divide the block; otherwise the
     /// block keeps its size until it is freed or moved. In heaps whose slots own memory, this holds if the owner
-    /// shrinks it; shrunk by another slot, it keeps its size.
+    /// shrinks it; shrunk by another slot to less than half, it moves there if there is room.
     pub shrinks_in_place: bool,
     /// A second deallocate, at once or after the neighbours were freed as well, is always detected.
     pub detects_double_free: bool,

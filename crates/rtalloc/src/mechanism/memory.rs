@@ -171,6 +171,17 @@ impl<W: Width> Memory<W> {
         unsafe { self.at::<usize>(offset).read() }
     }
 
+    /// Reads a word of the control structure again, where a register is worth more than a load.
+    ///
+    /// # Safety
+    ///
+    /// As [`load_bits`](Self::load_bits).
+    #[inline(always)]
+    pub unsafe fn reload_bits(self, offset: Offset) -> usize {
+        // SAFETY: the caller guarantees an initialised, aligned `usize` of the heap's own at the offset.
+        unsafe { self.at::<usize>(offset).read_volatile() }
+    }
+
     /// Writes the bitmap word at an offset of the control structure.
     ///
     /// # Safety

@@ -3,15 +3,16 @@
 //! Layout of the control structure:
 //!
 //! ```text
-//! [heap's words] base: [null][bitmap: summary, leaves][head of the smallest class] ... [head of the largest planned]
+//! [heap's words, number of names] base: [null][bitmap: summary, leaves][head of the smallest class] ... [head of the largest planned]
 //! ```
 //!
-//! A block is unlinked without its size: the first block of a list has the number of its class for `prev`.
+//! A block is unlinked without its size: the first block of a list has its class for `prev`. A number is taken for a class
+//! only where its head and its bit are in the control structure, whatever was written over a free block.
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::{Bitmap, BitmapView};
 use crate::mechanism::bits::computed;
-use crate::mechanism::boundary_tag::{FreeIndex, bytes_through, first_block, free_size, reload_first_block};
+use crate::mechanism::boundary_tag::{FreeIndex, bytes_through, free_size, index_word_at};
 use crate::mechanism::free_list::{NULL, check_list, next_at};
 use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
@@ -116,6 +117,26 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
         Class::new(prev.bytes())
     }
 
+    /// The least number that is taken for a class: that of the smallest block's class, or less where heads of classes below
+    /// it would be in the control structure, too.
+    #[inline(always)]
+    fn least_name<W: Width>() -> usize {
+        let before_base = (Self::heads_at::<W>().bytes() as isize).min(0).unsigned_abs();
+        before_base.div_ceil(W::BYTES)
+    }
+
+    /// How far a number is above the least one that is taken for a class. Those that are less than the number of names have
+    /// what would be a head and a bit in the control structure.
+    #[inline(always)]
+    fn name<W: Width>(number: usize) -> usize {
+        number.wrapping_sub(Self::least_name::<W>())
+    }
+
+    /// The number of names in a heap whose largest block has `max_block` bytes.
+    fn names<W: Width>(max_block: usize) -> usize {
+        Self::name::<W>(Self::named(C::class_of::<W>(max_block).up(1)).bytes())
+    }
+
     /// The classes of a heap whose largest block has `max_block` bytes.
     fn classes<W: Width>(max_block: usize) -> impl Iterator<Item = Class> {
         C::below::<W>().up(1).through(C::class_of::<W>(max_block))
@@ -137,6 +158,8 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
+        // SAFETY: the word follows the null node's in the control structure, which the index initialises.
+        unsafe { memory.store_bits(index_word_at::<W>(), Self::names::<W>(max_block)) };
         for word in 0..Self::bitmap_bytes::<W>() / size_of::<usize>() {
             // SAFETY: the bitmap lies in the control structure, which the index initialises.
             unsafe { memory.store_bits(Self::bitmap(memory).at.up(word * size_of::<usize>()), 0) }
@@ -201,24 +224,28 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, summary: &mut usize, block: Offset) {
         // SAFETY: the caller guarantees that the block is in a list, so its links lead to its neighbours there: classes
-        // lie below the first block's offset. At the end of the list, the null node takes the write to `prev`.
+        // are less than the first block's offset. At the end of the list, the null node takes the write to `prev`.
         unsafe {
-            let (prev, after) = match W::load_pair(memory, block) {
-                // `next` is the upper half: one comparison for "no next, and prev is a class".
-                Some(pair) if pair < first_block(memory).bytes() => {
-                    let class = Self::class_named(Offset::new(pair));
-                    Self::heads(memory).store_link(Self::in_heads::<W>(class), NULL);
-                    return B::remove(Self::bitmap(memory), summary, class);
-                }
+            let (name, prev, after) = match W::load_pair(memory, block) {
                 Some(pair) => {
+                    let name = Self::name::<W>(pair);
+                    // `next` is the upper half: one comparison for "no next, and prev is a class".
+                    if name < memory.load_bits(index_word_at::<W>()) {
+                        let class = Self::class_named(Offset::new(pair));
+                        Self::heads(memory).store_link(Self::in_heads::<W>(class), NULL);
+                        return B::remove(Self::bitmap(memory), summary, class);
+                    }
                     core::hint::cold_path();
-                    let prev = computed(W::get(W::put(pair)) as u64) as usize;
-                    (Offset::new(prev), Offset::new(pair >> W::BITS))
+                    let lower = |word: usize| computed(W::get(W::put(word)) as u64) as usize;
+                    (lower(name), Offset::new(lower(pair)), Offset::new(pair >> W::BITS))
                 }
-                None => (memory.load_link(block), memory.load_link(next_at::<W>(block))),
+                None => {
+                    let prev = memory.load_link(block);
+                    (Self::name::<W>(prev.bytes()), prev, memory.load_link(next_at::<W>(block)))
+                }
             };
             memory.store_link(after, prev);
-            if prev >= reload_first_block(memory) {
+            if name >= memory.reload_bits(index_word_at::<W>()) {
                 memory.store_link(next_at::<W>(prev), after);
                 return;
             }
@@ -261,6 +288,11 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         is_place: &dyn Fn(Offset) -> bool,
     ) -> Result<usize, Corruption> {
         let mut total = 0;
+        // SAFETY: `init` initialised the word.
+        if unsafe { memory.load_bits(index_word_at::<W>()) } != Self::names::<W>(max_block) {
+            let invariant = "the control structure has the number of names";
+            return Err(Corruption { invariant, address: memory.address(index_word_at::<W>()) });
+        }
         for class in Self::classes::<W>(max_block) {
             let head = Self::head_at::<W>(class);
             // SAFETY: the class has a head, and `is_place` accepts only places where a block can be.

@@ -3,13 +3,13 @@
 use super::misuse;
 use rtalloc::adapt::guarded::{FREED, FRESH};
 use rtalloc::adapt::{
-    Failing, Failures, Guarded, GuardedConfig, Locked, Masked, Quota, QuotaConfig, QuotaLimit, QuotaLimits,
+    Cached, Failing, Failures, Guarded, GuardedConfig, Locked, Masked, Quota, QuotaConfig, QuotaLimit, QuotaLimits,
 };
 use rtalloc::contract::{AllocError, InitError, MisuseKind};
 use rtalloc::mechanism::segregated::RoundUp;
-use rtalloc::mechanism::stats::WithStats;
-use rtalloc::mechanism::validation::Full;
-use rtalloc::mechanism::word::Offset32;
+use rtalloc::mechanism::stats::{NoStats, WithStats};
+use rtalloc::mechanism::validation::{BasicSettingAside, Full};
+use rtalloc::mechanism::word::{Offset32, Wide};
 use rtalloc::{BestFit, BinaryBuddy, Bitframe, HalfFit, RegionAllocator, SharedAllocator, Tlsf};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -165,6 +165,89 @@ fn freed_blocks_leave_in_order() {
 }
 
 /// No request is refused while the quarantine has memory, and the quarantine releases no more than the request needs.
+/// A heap with a full list of blocks of 1,000 bytes, and four live blocks side by side.
+#[cfg(target_pointer_width = "64")]
+fn cached_with_a_full_list() -> (CachedTlsf, [NonNull<u8>; 4]) {
+    let mut heap =
+        CachedTlsf::new(vec![MaybeUninit::new(0); 1 << 18].leak(), Default::default()).expect("large enough");
+    // Three neighbours, and a fence after them.
+    let four = [(); 4].map(|()| heap.allocate_bytes(1000, 1).expect("a fresh heap"));
+    let more: Vec<_> = (0..8).map(|_| heap.allocate_bytes(1000, 1).expect("a fresh heap")).collect();
+    for block in more {
+        // SAFETY: the block is live.
+        unsafe { heap.deallocate(block) };
+    }
+    assert_eq!((heap.kept(), reports()), (8, vec![]));
+    (heap, four)
+}
+
+#[cfg(target_pointer_width = "64")]
+type CachedTlsf = Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>;
+
+/// A block whose neighbours and which itself were freed into the inner heap is in no list when it is freed again.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_merged_block_does_not_enter_a_list() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let (mut heap, four) = cached_with_a_full_list();
+        for index in order {
+            // SAFETY: the block is live.
+            unsafe { heap.deallocate(four[index]) };
+        }
+        let one = heap.allocate_bytes(1000, 1).expect("a block from the list");
+        assert_eq!((heap.kept(), reports()), (7, vec![]));
+        for index in order {
+            // SAFETY: violates the contract on purpose: the block is free, which the heap must detect.
+            unsafe { heap.deallocate(four[index]) };
+            assert_eq!(reports().len(), 1, "block {index}, freed in the order {order:?}");
+        }
+        assert_eq!((heap.kept(), heap.check()), (7, Ok(())));
+        // SAFETY: the block is live.
+        unsafe { heap.deallocate(one) };
+    }
+}
+
+/// A header that was overwritten while its block is in a list is reported when the block leaves it, by a request or
+/// because all lists are emptied, and the block is not allocated again.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_block_leaves_its_list_only_with_its_header() {
+    for flipped in 0..64_u32 {
+        for is_flushed in [false, true] {
+            let (mut heap, four) = cached_with_a_full_list();
+            let [last, kept] = [0, 1].map(|_| heap.allocate_bytes(1000, 1).expect("a block from the list"));
+            // SAFETY: the block is live. Its header is overwritten on purpose.
+            unsafe {
+                heap.deallocate(last);
+                let header = last.sub(8).cast::<u64>();
+                header.write(header.read() ^ 1 << flipped);
+            }
+            assert_eq!(reports(), []);
+            let again = if is_flushed {
+                heap.flush();
+                None
+            } else {
+                Some(heap.allocate_bytes(1000, 1).expect("a block of the inner heap"))
+            };
+            // Only a free looks at the flag that says whether the previous block is free.
+            assert_eq!(reports().len(), usize::from(flipped != 1 || is_flushed), "bit {flipped}");
+            assert!(flipped == 1 || again != Some(last), "bit {flipped}");
+            let others = [four.as_slice(), &[kept]].concat();
+            assert!(again.is_none_or(|again| !others.contains(&again)));
+        }
+    }
+}
+
+/// Where the inner heap grants more than a request needs, lists would hold what no request looks for.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn lists_need_a_heap_that_grants_exactly() {
+    type Coarse = Cached<'static, HalfFit<'static, RoundUp, Wide, NoStats, BasicSettingAside>>;
+    let region = vec![MaybeUninit::new(0); 1 << 16].leak();
+    let error = Coarse::new(region, Default::default()).err();
+    assert!(matches!(error, Some(InitError::Configuration { what }) if what.contains("no more than")), "{error:?}");
+}
+
 #[test]
 fn the_quarantine_is_let_go_before_a_refusal() {
     let mut heap = guarded::<BestFit<'_>>(8);

@@ -102,8 +102,8 @@
 //!   passes to a user that allocates; no other slot can take them back. An arena whose slot is not held serves no
 //!   requests, unless `ThreadSlots` lends the slot to a thread that has run out of memory.
 //! - An arena does not lend to another. A slot may be exhausted beside an empty arena.
-//! - A block does not shrink when another slot resizes it: it keeps all of its bytes. `shrinks_in_place` of the
-//!   contract describes resizing by the owner.
+//! - A block does not shrink in place when another slot resizes it, which only the owner could: it moves to that slot if
+//!   it would keep more than twice its new size, unless the slot has no memory for it.
 //! - The bounds are those of a slot's own operations. [`Global`](crate::adapt::Global) and
 //!   [`Joint`](crate::adapt::Joint) repeat requests, and have none.
 //! - On processors that build an RMW from an exclusive load and store (Armv7, Armv8.0; RISC-V without Zacas for the
@@ -506,32 +506,53 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         }
     }
 
-    /// Takes back at most `budget` blocks, and returns how many.
+    /// Takes back the block queued last. `None` if none is queued; false if a bit led to an empty queue, but another bit
+    /// is set.
     #[inline(never)]
-    fn take_back(&mut self, budget: usize) -> usize {
+    fn take_back_one(&mut self) -> Option<bool> {
         let number = self.number();
         let view = self.view;
         let slots = view.plan().slots;
+        let latest = match QueuedFree::new(self.own().chain.get() as u32) {
+            Some(queued) => Some(queued),
+            // SAFETY: all slots less than `slots` exist, and this one is the owner.
+            None => unsafe { self.common().pending_bits.collect(slots, |producer| view.queue(producer, number)) },
+        };
+        match latest {
+            Some(queued) => {
+                self.process(queued);
+                Some(true)
+            }
+            // The bit's frees were collected earlier.
+            None => self.common().pending_bits.any().then_some(false),
+        }
+    }
+
+    /// Takes back at most `budget` blocks, and returns how many.
+    #[inline(never)]
+    fn take_back(&mut self, budget: usize) -> usize {
         let (mut taken, mut iteration) = (0, 0);
         while iteration < budget {
             loop_bound!(LoopBound::RemoteFrees);
             iteration += 1;
-            let latest = match QueuedFree::new(self.own().chain.get() as u32) {
-                Some(queued) => Some(queued),
-                // SAFETY: all slots less than `slots` exist, and this one is the owner.
-                None => unsafe { self.common().pending_bits.collect(slots, |producer| view.queue(producer, number)) },
-            };
-            match latest {
-                Some(queued) => {
-                    self.process(queued);
-                    taken += 1;
-                }
-                // The bit's frees were collected earlier, but another bit is set.
-                None if self.common().pending_bits.any() => {}
-                None => break,
-            }
+            let Some(is_taken) = self.take_back_one() else { break };
+            taken += usize::from(is_taken);
         }
         taken
+    }
+
+    /// Takes back the blocks of a miss: in a loop of its own, which has a bound of its own.
+    #[inline(never)]
+    fn take_back_on_miss(&mut self) {
+        let budget = self.view.plan().reclaim_budget_on_miss;
+        let mut iteration = 0;
+        while iteration < budget {
+            loop_bound!(LoopBound::RemoteFreesOnMiss);
+            iteration += 1;
+            if self.take_back_one().is_none() {
+                break;
+            }
+        }
     }
 
     /// Allocates when there are queued remote frees.
@@ -558,7 +579,7 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         &mut self,
         again: impl FnOnce(&mut Self) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, SharedError> {
-        self.take_back(self.view.plan().reclaim_budget_on_miss);
+        self.take_back_on_miss();
         again(self).map_err(|error| {
             let has_more = || self.own().chain.get() != 0 || self.common().pending_bits.any_now();
             self.refuse(match error {
@@ -644,14 +665,20 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
                 return Err(self.refuse(SharedError::Request(answer.err().unwrap_or(AllocError::Misused))));
             }
         };
-        if size_bytes != 0
+        let fits = size_bytes != 0
             && size_bytes <= usable_bytes
             && align_bytes.is_power_of_two()
-            && address & (align_bytes - 1) == 0
-        {
+            && address & (align_bytes - 1) == 0;
+        // Only its owner can split a block; one that would keep more than it needs moves to this slot.
+        if fits && usable_bytes - size_bytes <= size_bytes.max(H::CONTRACT.min_block_bytes) {
             return Ok(block);
         }
-        let moved = self.allocate_bytes(size_bytes, align_bytes)?;
+        let moved = match self.allocate_bytes(size_bytes, align_bytes) {
+            Ok(moved) => moved,
+            // Shrinking never fails.
+            Err(_) if fits => return Ok(block),
+            Err(error) => return Err(error),
+        };
         // SAFETY: both blocks are live and disjoint, and at least as long as the copy; the caller gives up `block`.
         unsafe {
             core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes));

@@ -345,7 +345,7 @@ fn a_block_of_another_slot_is_resized_by_copying() {
         unsafe {
             assert_eq!(other.usable_size(block), owner.usable_size(block));
             block.write_bytes(0x5A, 100);
-            assert_eq!(other.reallocate_bytes(block, 40, 8), Ok(block), "a block that shrinks is not moved");
+            assert_eq!(other.reallocate_bytes(block, 60, 8), Ok(block), "a block that shrinks by less than half stays");
             assert_eq!(other.reallocate_bytes(block, 0, 8), Err(SharedError::Request(AllocError::ZeroSize)));
             assert_eq!(other.reallocate_bytes(block, 40, 3), Err(SharedError::Request(AllocError::Alignment)));
             assert_eq!(other.reallocate_bytes(block, 1 << 14, 8), Err(SharedError::Request(AllocError::TooLarge)));
@@ -356,6 +356,36 @@ fn a_block_of_another_slot_is_resized_by_copying() {
             free(&mut owner, moved);
             assert_eq!(other.reclaim(9), 1);
         }
+    }
+    assert_eq!(fresh, state(&mut heap));
+}
+
+#[test]
+fn a_block_of_another_slot_that_shrinks_gives_its_memory_back() {
+    let mut heap = heap(1 << 20, config(2));
+    let fresh = state(&mut heap);
+    {
+        let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+        let mut records = vec![];
+        // One slot makes records in large buffers, and another one keeps what they need.
+        while let Ok(buffer) = owner.allocate_bytes(4096, 8) {
+            // SAFETY: the block is live, with 4,096 bytes; the record is one with 16.
+            unsafe {
+                buffer.write_bytes(records.len() as u8, 4096);
+                match other.reallocate_bytes(buffer, 16, 8) {
+                    Ok(record) => records.push(record),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        assert!(records.len() > 10_000, "{} records in half a megabyte", records.len());
+        for (index, record) in records.into_iter().enumerate() {
+            // SAFETY: the record has 16 bytes.
+            assert_eq!(unsafe { record.cast::<[u8; 16]>().read() }, [index as u8; 16]);
+            free(&mut other, record);
+        }
+        owner.reclaim(usize::MAX);
+        other.reclaim(usize::MAX);
     }
     assert_eq!(fresh, state(&mut heap));
 }

@@ -127,10 +127,17 @@ impl<W: Width, G: Validation> Header<W, G> {
         if self.is_live() { self.live_tag() } else { Tag(self.0, PhantomData) }
     }
 
-    /// The header of the same live block, set aside or not.
+    /// The header of the same live block, set aside.
     #[inline(always)]
-    pub(super) fn with_aside(self, is_aside: bool) -> Self {
-        Self::of(if is_aside { self.0 | ASIDE } else { self.0 & !ASIDE })
+    pub(super) fn aside(self) -> Self {
+        Self::of(self.0 | ASIDE)
+    }
+
+    /// The header of the same live block, not set aside any more; `None` if it is not that of one of this size which is.
+    #[inline(always)]
+    pub(super) fn taken_back(self, size: usize) -> Option<Self> {
+        let header = Self::of(self.0 ^ ASIDE);
+        (header.0 & !PREV_FREE == size | LIVE).then_some(header)
     }
 
     /// The size of the block, which is free.

@@ -1,6 +1,6 @@
 //! Initialisation of a tag heap: the layout of its region.
 
-use super::{Front, Named, TagConfig, TagHeap, first_block_at, sentinels_at};
+use super::{Front, Named, TagConfig, TagHeap, sentinels_at};
 use crate::contract::InitError;
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
@@ -93,7 +93,6 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 stats: T::default(),
             });
             memory.store_bits(Offset::BASE.down(size_of::<usize>()), 0);
-            memory.store_bits(first_block_at::<W>(), first.bytes());
             memory.store_bits(sentinels_at::<W>(), Offset::BASE.bytes());
             I::init(memory, max_block);
             heap.install(&region, first, sentinel, heap.front().addr() - start);

@@ -22,7 +22,7 @@
 //! region's record. In the first region, the control structure comes first:
 //!
 //! ```text
-//! [front: limit, span, stats][first block][sentinels] base: [null node][index][blocks ...][sentinel]
+//! [front: limit, span, stats][index's word][sentinels] base: [null node][index][blocks ...][sentinel]
 //! ```
 //!
 //! # Misuse
@@ -71,37 +71,15 @@ const fn own_bytes<W: Width>() -> usize {
     (if W::PAIRS { 2 } else { 3 }) * size_of::<usize>()
 }
 
-/// Offset of the `usize` that holds the offset of the first region's first block.
+/// Offset of a `usize` for the index.
 #[inline(always)]
-const fn first_block_at<W: Width>() -> Offset {
+pub(crate) const fn index_word_at<W: Width>() -> Offset {
     Offset::BASE.down(own_bytes::<W>())
-}
-
-/// The first region's first block.
-///
-/// # Safety
-///
-/// The memory is that of a heap with boundary tags, and `init` initialised its control structure.
-#[inline(always)]
-pub(crate) unsafe fn first_block<W: Width>(memory: Memory<W>) -> Offset {
-    // SAFETY: the caller guarantees an initialised control structure.
-    Offset::new(unsafe { memory.load_bits(first_block_at::<W>()) })
-}
-
-/// [`first_block`] loaded again, where a register is worth more than a load.
-///
-/// # Safety
-///
-/// As [`first_block`].
-#[inline(always)]
-pub(crate) unsafe fn reload_first_block<W: Width>(memory: Memory<W>) -> Offset {
-    // SAFETY: the caller guarantees an initialised control structure.
-    Offset::new(unsafe { memory.at::<usize>(first_block_at::<W>()).read_volatile() })
 }
 
 /// Offset of the `usize` that holds the offset of the latest region's sentinel.
 const fn sentinels_at<W: Width>() -> Offset {
-    first_block_at::<W>().up(size_of::<usize>())
+    index_word_at::<W>().up(size_of::<usize>())
 }
 
 /// The part of the control structure before the index. It is as small as the statistics allow.
@@ -165,6 +143,12 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[inline(always)]
     fn front(&self) -> *mut Front<T> {
         core::ptr::with_exposed_provenance_mut(self.base.addr().get() - Self::front_bytes())
+    }
+
+    /// The first region's first block.
+    fn first_region_block(&self) -> Offset {
+        // SAFETY: `init` initialised the front.
+        self.memory().offset(unsafe { (*self.front()).first_address })
     }
 
     /// The header of a block.
@@ -312,6 +296,13 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         self.refuse(AllocError::Misused)
     }
 
+    /// Reports an overwritten tag.
+    #[cold]
+    #[inline(never)]
+    fn report_overwritten(self, address: usize) {
+        hook::report(I::CONTRACT.name, MisuseKind::ContradictoryTags, address);
+    }
+
     /// Makes the first `granted` bytes of a free block live. The rest stays free if it is split off.
     ///
     /// # Safety
@@ -356,8 +347,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     fn count_allocated(&mut self, block: Offset, size: usize) {
         // SAFETY: `init` initialised the front and the control structure.
         unsafe {
-            let end = block.up(size).bytes_from(first_block(self.memory()));
-            (*self.front()).stats.allocated(size - W::BYTES, end);
+            // From the base, which `stats` takes into account.
+            (*self.front()).stats.allocated(size - W::BYTES, block.up(size).bytes());
         }
     }
 
@@ -550,7 +541,11 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
 
     fn stats(&self) -> Option<Stats> {
         // SAFETY: `init` initialised the front.
-        unsafe { (*self.front()).stats.stats(self.largest_allocatable()) }
+        let stats = unsafe { (*self.front()).stats.stats(self.largest_allocatable()) }?;
+        Some(Stats {
+            high_water_bytes: stats.high_water_bytes.saturating_sub(self.first_region_block().bytes()),
+            ..stats
+        })
     }
 
     fn walk(&self, visitor: &mut dyn FnMut(crate::contract::Block)) {
@@ -589,15 +584,43 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> Obs
 // SAFETY: a block set aside is live for the heap, whose tags say so; only a flag tells it from others.
 unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send> SetAside<'r> for TagHeap<'r, I, W, T, BasicSettingAside> {
     #[inline(always)]
-    unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize> {
-        self.live_block(block.addr().get()).map(|live| live.size - W::BYTES)
+    fn granted_bytes(size_bytes: usize) -> usize {
+        I::granted(Self::last_byte(size_bytes)) - W::BYTES
     }
 
     #[inline(always)]
-    unsafe fn set_aside(&mut self, block: NonNull<u8>, is_aside: bool) {
+    unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize> {
+        let address = block.addr().get();
+        let LiveBlock { block, tag, size, .. } = self.live_block(address)?;
+        // SAFETY: the tags are those of a live block whose previous one is free, so the word before them is a footer.
+        if tag.is_prev_free() && unsafe { self.free_prev(address, block) }.is_none() {
+            return None;
+        }
+        Some(size - W::BYTES)
+    }
+
+    #[inline(always)]
+    unsafe fn set_aside(&mut self, block: NonNull<u8>) {
         let block = self.memory().offset(block.addr().get());
         // SAFETY: the caller guarantees a live block, which has a header.
-        unsafe { self.set_flag(block, self.header(block).with_aside(is_aside)) };
+        unsafe { self.set_flag(block, self.header(block).aside()) };
+    }
+
+    #[inline(always)]
+    unsafe fn take_back(&mut self, block: NonNull<u8>, usable_bytes: usize) -> bool {
+        let at = self.memory().offset(block.addr().get());
+        // SAFETY: the caller guarantees a block of the heap, which has a header.
+        match unsafe { self.header(at) }.taken_back(usable_bytes + W::BYTES) {
+            Some(header) => {
+                // SAFETY: as above.
+                unsafe { self.set_flag(at, header) };
+                true
+            }
+            None => {
+                self.by_value().report_overwritten(block.addr().get());
+                false
+            }
+        }
     }
 
     unsafe fn is_aside(&self, address: NonNull<u8>) -> bool {

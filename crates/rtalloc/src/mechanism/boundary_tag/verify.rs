@@ -1,6 +1,6 @@
 //! Walk, check and fingerprint of a tag heap.
 
-use super::{Named, TagHeap, first_block};
+use super::{Named, TagHeap};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
@@ -57,16 +57,12 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         Ok(())
     }
 
-    /// Verifies the fields by which `deallocate` validates an address: the first block and the highest sentinel.
+    /// Verifies the fields by which `deallocate` validates an address: `verify_sentinels` has compared the first block and
+    /// the highest sentinel with the regions.
     fn verify_front(&self) -> Result<(), Corruption> {
-        let memory = self.memory();
-        // SAFETY: `init` initialised the front and the control structure.
-        let (first_address, block_granules, first, span) = unsafe {
-            let front = self.front();
-            ((*front).first_address, (*front).block_granules, first_block(memory), (*front).span)
-        };
-        let granules = memory.address(span).wrapping_sub(first_address) / W::GRANULE;
-        if first_address != memory.address(first) || block_granules != granules {
+        // SAFETY: `init` initialised the front.
+        let (block_granules, span) = unsafe { ((*self.front()).block_granules, (*self.front()).span) };
+        if block_granules != span.bytes_from(self.first_region_block()) / W::GRANULE {
             let invariant = "the front has the first block and the highest sentinel";
             return Err(Corruption { invariant, address: self.front().addr() });
         }
@@ -96,9 +92,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             highest = highest.max(sentinel);
             let next = self.next_sentinel(sentinel);
             if next == Offset::BASE {
-                // SAFETY: `init` initialised the control structure. The first region is the last of the list.
-                let is_first = first == unsafe { first_block(memory) };
-                return if is_first && highest == span {
+                // The first region is the last of the list.
+                return if first == self.first_region_block() && highest == span {
                     Ok(())
                 } else {
                     broken("the list of regions ends with the first")

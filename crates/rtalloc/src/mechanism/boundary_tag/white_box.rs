@@ -11,6 +11,7 @@ use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
 use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, LifoNextFit, Tlsf, TreeBestFit};
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use std::vec::Vec;
 
 const MEMORY_BYTES: usize = 8192;
@@ -74,6 +75,73 @@ fn check_reports_every_flipped_bit_of_tags_and_links() {
     check_reports_damage::<Wide, FirstFit<'_, Wide, NoStats, Full>>(0..0);
     type Short<'r> = Tlsf<'r, 3, RoundUp, Offset16, NoStats, Full>;
     check_reports_damage::<Offset16, Short<'_>>(heads(Short::control_bytes(MEMORY_BYTES), 2));
+}
+
+/// Zeros or a class of the heap over the links of a free block, as programs write small numbers after a free: when a
+/// neighbour is freed, too, the heap changes its control structure and free memory, but no live block, and nothing
+/// outside of its region.
+fn small_numbers_over_links_harm_nothing_else<W: Width, A: RegionAllocator<'static, Config = TagConfig>>() {
+    const REGION: core::ops::Range<usize> = 4096..7168;
+    let (region, start) = memory();
+    // SAFETY: the memory is used by the heaps, one after the other, and by this test.
+    let all = || unsafe { core::slice::from_raw_parts(start.cast_const(), MEMORY_BYTES) };
+    let region = &raw mut region[REGION];
+    let fresh = || {
+        // SAFETY: the last heap is not used any more.
+        unsafe { start.write_bytes(0xA5, MEMORY_BYTES) };
+        // SAFETY: as above.
+        A::new(unsafe { &mut *region }, TagConfig::default()).unwrap()
+    };
+    let links = |block: NonNull<u8>| core::ptr::with_exposed_provenance_mut::<W::Word>(block.addr().get());
+    let mut numbers = std::vec![0];
+    for size in 1..1000 {
+        let mut heap = fresh();
+        let [block, _fence] = [size, 1].map(|size| heap.allocate_bytes(size, 1).unwrap());
+        // SAFETY: the block is live; then it begins with its links.
+        numbers.push(unsafe {
+            heap.deallocate(block);
+            W::get(links(block).read())
+        });
+    }
+    numbers.dedup();
+    assert!(numbers.len() > 3, "{numbers:?}");
+    for number in numbers {
+        for (keeps_next, frees) in [(true, &[3][..]), (true, &[7, 3]), (true, &[3, 7]), (false, &[3, 7])] {
+            let mut heap = fresh();
+            let blocks: Vec<_> = (0..9).map(|_| heap.allocate_bytes(60, 1).unwrap()).collect();
+            let place = |index: usize| blocks[index].addr().get() - start.addr();
+            // SAFETY: the blocks are live; the damage is to a free one.
+            let before = unsafe {
+                frees.iter().for_each(|&freed| heap.deallocate(blocks[freed]));
+                links(blocks[3]).write(W::put(number));
+                if !keeps_next {
+                    links(blocks[3]).add(1).write(W::put(0));
+                }
+                let before = all().to_vec();
+                heap.deallocate(blocks[4]);
+                before
+            };
+            // The control structure; the free block, and the flag after it; the links of the other one.
+            let free = [REGION.start..place(0), place(3) - W::BYTES..place(5), place(7)..place(7) + 2 * W::BYTES];
+            let changed = before.iter().zip(all()).enumerate().filter(|(_, (was, is))| was != is);
+            for (place, _) in changed {
+                let is_free = free.iter().any(|free| free.contains(&place));
+                assert!(is_free, "{}: {number} over a link of {frees:?} changes byte {place}", A::CONTRACT.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn stale_writes_of_small_numbers_harm_nothing_but_free_memory() {
+    small_numbers_over_links_harm_nothing_else::<Offset32, Tlsf<'_>>();
+    small_numbers_over_links_harm_nothing_else::<Offset32, Tlsf<'_, 1>>();
+    small_numbers_over_links_harm_nothing_else::<Offset16, Tlsf<'_, 3, RoundUp, Offset16>>();
+    small_numbers_over_links_harm_nothing_else::<Wide, Tlsf<'_, 4, Exact, Wide, WithStats>>();
+    small_numbers_over_links_harm_nothing_else::<Offset32, Tlsf<'_, 5, RoundUp, Offset32, NoStats, Full>>();
+    small_numbers_over_links_harm_nothing_else::<Offset32, HalfFit<'_>>();
+    small_numbers_over_links_harm_nothing_else::<Offset16, HalfFit<'_, Exact, Offset16>>();
+    small_numbers_over_links_harm_nothing_else::<Wide, HalfFit<'_, RoundUp, Wide>>();
 }
 
 /// Every request returns a block or an error, whatever the configuration plans for later regions.
