@@ -33,7 +33,7 @@ struct Arguments {
     #[arg(long, default_value_t = 17, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Lists of each model, with a seed each
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     lists: u64,
     /// Seed of the lists and of the order of subjects; drawn if not given
     #[arg(long)]
@@ -84,7 +84,8 @@ struct Subject {
 
 /// Operations of one model and seed, or of a recording.
 struct List {
-    /// The column.
+    /// The column, by number and by name.
+    column: usize,
     name: String,
     operations: Vec<Operation>,
     slots: usize,
@@ -136,10 +137,11 @@ impl Compiler {
         Ok(())
     }
 
-    fn list(self, name: String, region_bytes: Option<usize>) -> List {
+    fn list(self, column: usize, name: String, region_bytes: Option<usize>) -> List {
         // Room for any of the subjects: they need at most four times the live bytes.
         let room = (4 * self.peak_bytes as usize).max(1 << 20).next_power_of_two();
         List {
+            column,
             name,
             operations: self.operations,
             slots: self.slots as usize,
@@ -150,17 +152,17 @@ impl Compiler {
 
 fn lists(arguments: &Arguments, seed: u64) -> anyhow::Result<Vec<List>> {
     let mut lists = Vec::new();
-    for (name, words, bytes) in MODELS {
+    for (column, (name, words, bytes)) in MODELS.into_iter().enumerate() {
         let model = Model::parse(words)?;
         for number in 0..arguments.lists {
             let mut events = Vec::new();
             model.generate(seed + number, &mut events)?;
             let mut compiler = Compiler::default();
             events.iter().try_for_each(|event| compiler.push(event))?;
-            lists.push(compiler.list(name.into(), Some(bytes)));
+            lists.push(compiler.list(column, name.into(), Some(bytes)));
         }
     }
-    for path in &arguments.recordings {
+    for (number, path) in arguments.recordings.iter().enumerate() {
         let mut reader = Reader::open(path).with_context(|| path.display().to_string())?;
         let mut compiler = Compiler::default();
         let mut events = Vec::new();
@@ -168,7 +170,9 @@ fn lists(arguments: &Arguments, seed: u64) -> anyhow::Result<Vec<List>> {
             events.iter().try_for_each(|event| compiler.push(event))?;
         }
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        lists.push(compiler.list(name.chars().take(9).collect(), None));
+        let list = compiler.list(MODELS.len() + number, name.chars().take(9).collect(), None);
+        anyhow::ensure!(!list.operations.is_empty(), "{} has no operations", path.display());
+        lists.push(list);
     }
     Ok(lists)
 }
@@ -240,7 +244,7 @@ impl Subject {
     /// Performs a list on a fresh heap; returns the ticks of each chunk.
     fn perform(&self, list: &List, region: &mut Region) -> anyhow::Result<Vec<u64>> {
         let Exported { make, allocate, free, replay: inlined, .. } = *self.exported;
-        let mut slots: Vec<Slot> = vec![(std::ptr::null_mut(), 0); list.slots];
+        let mut slots: Vec<Slot> = vec![Slot { block: std::ptr::null_mut(), size: 0 }; list.slots];
         let mut ticks = vec![0; list.operations.len().div_ceil(CHUNK)];
         let operations = &list.operations[..];
         // SAFETY: the region is this heap's alone until the next one is made in it; a list frees only live blocks.
@@ -294,9 +298,9 @@ fn ticks_per_ns() -> f64 {
 fn columns(lists: &[List]) -> Vec<(String, Vec<usize>)> {
     let mut columns: Vec<(String, Vec<usize>)> = Vec::new();
     for (index, list) in lists.iter().enumerate() {
-        match columns.last_mut() {
-            Some((name, members)) if *name == list.name => members.push(index),
-            _ => columns.push((list.name.clone(), vec![index])),
+        match columns.get_mut(list.column) {
+            Some((_, members)) => members.push(index),
+            None => columns.push((list.name.clone(), vec![index])),
         }
     }
     columns

@@ -11,7 +11,14 @@ pub struct Operation {
 }
 
 /// A block and its size.
-pub type Slot = (*mut u8, usize);
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Slot {
+    /// The block.
+    pub block: *mut u8,
+    /// Its bytes, as requested.
+    pub size: usize,
+}
 
 /// Operations between two readings of the time-stamp counter.
 pub const CHUNK: usize = 2048;
@@ -36,9 +43,9 @@ pub fn replay(
                 if block.is_null() {
                     return false;
                 }
-                *slot = (block, operation.size as usize);
+                *slot = Slot { block, size: operation.size as usize };
             } else {
-                free(slot.0, slot.1);
+                free(slot.block, slot.size);
             }
         }
         // SAFETY: as above.

@@ -97,14 +97,13 @@ const REFUSED: u32 = 3;
 
 /// The shared heap `H` in a static's memory, as the global allocator or as one of several; `C` gives the caller's slot.
 ///
-/// Retryable refusals are retried here, and with `ThreadSlots` a request that the caller's slot cannot serve is tried
-/// in unused slots: a global allocator that refuses ends the program. A request larger than any slot's share is refused
-/// all the same. With [`Numbered`](super::Numbered) no other slot is tried.
+/// A request is one operation of the caller's slot, as of [`Joint`](super::Joint), and has its bound
+/// ([`max_steps`](SharedAllocator::max_steps)). It may be refused while blocks that others freed wait to be taken back:
+/// each request takes back some ([`SharedError::Pending`]), and [`reclaim`](Self::reclaim) does in idle time.
 ///
-/// So an operation here has no bound, although a slot's own has one ([`max_steps`](SharedAllocator::max_steps)):
-/// where the slot returns [`SharedError::Pending`], all queued remote frees are taken back before the request is
-/// refused, and with `ThreadSlots` the caller then waits for a lock. A thread with a deadline should use a
-/// [`Slot`](crate::contract::Slot) of its own.
+/// With `ThreadSlots` no request is refused for that reason, since a global allocator that refuses ends the program: one
+/// that the caller's slot cannot serve takes back all of them, and is tried in unused slots, after waiting for a lock. So
+/// where a slot runs out of memory there is no bound. A request larger than any slot's share is refused all the same.
 ///
 /// A caller whose number exceeds the heap's slots gets null pointers, and what it frees stays allocated, unreported.
 ///
@@ -211,7 +210,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     ///
     /// # Time
     ///
-    /// No bound: as [`Joint::allocate_bytes`](super::Joint::allocate_bytes), once the heap is made.
+    /// As [`Joint::allocate_bytes`](super::Joint::allocate_bytes), once the heap is made.
     #[inline]
     pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         match self.operations() {

@@ -13,9 +13,10 @@ const RECLAIMED: usize = 64;
 
 /// A shared heap whose operations use the slot given by `C`.
 ///
-/// A request that the caller's slot cannot serve is tried in slots that no thread uses, if `C` has any. So an operation
-/// here has no bound, although a slot's own has one: a request that a slot refuses with [`SharedError::Pending`] is
-/// repeated until all queued remote frees of the slot are taken back. With the feature `allocator-api2`, `&Joint` is an
+/// A request is one operation of the caller's slot, with its bound ([`max_steps`](SharedAllocator::max_steps)), except
+/// that one refused with [`SharedError::Contended`] is repeated up to 16 times. Only where `C` insists
+/// ([`CurrentSlot::INSISTS`]: `ThreadSlots`), a request that the slot refuses has no bound: it is repeated until all queued
+/// remote frees of the slot are taken back, and then tried in slots that no thread uses. With the feature `allocator-api2`, `&Joint` is an
 /// `allocator_api2::alloc::Allocator`.
 ///
 /// ```
@@ -68,8 +69,8 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Joint<'h, 'r, H, C> {
     ///
     /// # Time
     ///
-    /// As [`Slot::allocate_bytes`] where the slot has memory. Otherwise unbounded: linear in the remote frees queued
-    /// for the slot and, where `C` has unused slots, in those queued for each of them, after waiting for a lock.
+    /// As [`Slot::allocate_bytes`], repeated up to 16 times under contention. Unbounded where the slot has no memory and
+    /// `C` insists: linear in the remote frees queued for the slot and for unused ones, after waiting for a lock.
     #[inline]
     pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         self.operations().allocate(size_bytes, align_bytes)
@@ -177,17 +178,17 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     #[cold]
     #[inline(never)]
     fn insist(&self, error: SharedError, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        let error = match error {
-            SharedError::Contended | SharedError::Pending => {
-                match self.with(|slot| repeat(slot, size_bytes, align_bytes)) {
-                    Some(Ok(block)) => return Ok(block),
-                    Some(Err(error)) => error,
-                    None => error,
-                }
-            }
-            SharedError::Exhausted | SharedError::Request(_) => error,
+        // Where slots are exclusive, a slot has no contention, and only other memory helps.
+        let may_help = if H::CONTRACT.slots_are_exclusive { C::INSISTS } else { error == SharedError::Contended };
+        if !may_help || matches!(error, SharedError::Request(_)) {
+            return Err(error);
+        }
+        let error = match self.with(|slot| repeat(slot, size_bytes, align_bytes)) {
+            Some(Ok(block)) => return Ok(block),
+            Some(Err(error)) => error,
+            None => error,
         };
-        if matches!(error, SharedError::Request(_)) || !H::CONTRACT.slots_are_exclusive {
+        if !H::CONTRACT.slots_are_exclusive {
             return Err(error);
         }
         let answer = self.current.elsewhere(self.heap.slots(), |slot| {

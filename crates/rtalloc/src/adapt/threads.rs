@@ -27,8 +27,8 @@
 //!
 //! # When a slot has no memory left
 //!
-//! Then the thread tries others ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and
-//! tries that; then it borrows each free number, one after the other. Meanwhile threads of the last slot wait, and a
+//! Then the thread takes back all blocks that others freed there, and tries other slots
+//! ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and tries that; then it borrows each free number, one after the other. Meanwhile threads of the last slot wait, and a
 //! new thread may find no number free and have to share.
 //!
 //! # Limits
@@ -242,6 +242,7 @@ impl fmt::Debug for ThreadSlots {
 // last number belongs to no thread, and its users hold the lock. Release and acquire order both.
 unsafe impl CurrentSlot for ThreadSlots {
     const EXCLUSIVE: bool = true;
+    const INSISTS: bool = true;
 
     #[inline]
     fn hint(&self) -> usize {

@@ -104,8 +104,8 @@
 //! - An arena does not lend to another. A slot may be exhausted beside an empty arena.
 //! - A block does not shrink in place when another slot resizes it, which only the owner could: it moves to that slot if
 //!   it would keep more than twice its new size, unless the slot has no memory for it.
-//! - The bounds are those of a slot's own operations. [`Global`](crate::adapt::Global) and
-//!   [`Joint`](crate::adapt::Joint) repeat requests, and have none.
+//! - Under [`Global`](crate::adapt::Global) and [`Joint`](crate::adapt::Joint) with `ThreadSlots`, a request that finds its
+//!   arena full has no bound: it takes back everything, waits for a lock and tries other arenas.
 //! - On processors that build an RMW from an exclusive load and store (Armv7, Armv8.0; RISC-V without Zacas for the
 //!   compare-and-swap), a step may have to be repeated because another core wrote to the same cache line. There each
 //!   step is lock-free, and the bounds count steps, not instructions.

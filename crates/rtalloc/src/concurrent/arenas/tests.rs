@@ -2,6 +2,7 @@
 
 extern crate std;
 use super::*;
+use crate::adapt::{Global, Memory, Numbered};
 use crate::concurrent::atomics::{Listener, Rmw, Step, WithListener};
 use crate::contract::{Claim, Misuse};
 use crate::hook::set_misuse_hook;
@@ -358,6 +359,40 @@ fn a_block_of_another_slot_is_resized_by_copying() {
         }
     }
     assert_eq!(fresh, state(&mut heap));
+}
+
+std::thread_local! {
+    static NUMBER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// README's heap for firmware, with as many frees queued as fit: a request through the global allocator is one operation
+/// of its slot, whose bound does not depend on how many these are.
+#[test]
+fn a_request_of_the_global_allocator_is_one_of_its_slot() {
+    static MEMORY: Memory<{ 48 << 10 }> = Memory::new();
+    // SAFETY: one thread uses the heap, and its number changes between operations.
+    let numbered = unsafe { Numbered::new(|| NUMBER.get()) };
+    let global: Global<Heap, Numbered> = Global::configured(&MEMORY, numbered, config(3));
+    let bound = global.heap().unwrap().max_steps(Operation::Allocate { size_bytes: 12_000, align_bytes: 8 }).unwrap();
+    let mut small: Vec<_> = std::iter::from_fn(|| global.allocate_bytes(12, 4).ok()).collect();
+    assert!(small.len() > 900, "{}", small.len());
+    NUMBER.set(1);
+    // SAFETY: the blocks are live.
+    small.drain(..).for_each(|block| unsafe { global.deallocate(block) });
+    NUMBER.set(0);
+    let mut requests = 0;
+    loop {
+        requests += 1;
+        let mut answer = None;
+        let steps = steps_of(vec![], || answer = Some(global.allocate_bytes(12_000, 8)));
+        assert!(steps.within(bound), "request {requests}: {steps:?}, at most {bound:?}");
+        match answer.unwrap() {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error, SharedError::Pending),
+        }
+    }
+    // Each took back as many as configured.
+    assert!((10..40).contains(&requests), "{requests}");
 }
 
 #[test]

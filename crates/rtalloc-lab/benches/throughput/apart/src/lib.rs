@@ -3,6 +3,7 @@
 //! one place of each kind where the allocator is called. With a second place, the compiler would keep a large function
 //! of one allocator out of line, and inline another that asks for it.
 
+#[cfg_attr(not(feature = "inlined"), expect(dead_code, reason = "only the types"))]
 #[path = "../../replay.rs"]
 mod replay;
 
