@@ -5,7 +5,7 @@
 #![no_std]
 
 mod local;
-#[cfg(all(target_arch = "arm", target_has_atomic = "ptr"))]
+#[cfg(target_arch = "arm")]
 mod masked;
 #[cfg(target_has_atomic = "ptr")]
 mod shared_objects;

@@ -4,7 +4,7 @@
 //! Requests for zero bytes do not reach the heap: they get an address that is a multiple of the alignment.
 
 use super::current::{AnySlot, CurrentSlot};
-#[cfg(target_has_atomic = "ptr")]
+#[cfg(any(target_has_atomic = "ptr", feature = "critical-section"))]
 use super::global::Global;
 use super::joint::{Joint, Operations};
 use super::local::Local;
@@ -182,7 +182,7 @@ macro_rules! allocator {
 }
 
 allocator!(['r, H: SharedAllocator<'r>, C: CurrentSlot] &Joint<'_, 'r, H, C>, |joint: &Self| Some(joint.operations()));
-#[cfg(target_has_atomic = "ptr")]
+#[cfg(any(target_has_atomic = "ptr", feature = "critical-section"))]
 allocator!([H: SharedAllocator<'static>, C: CurrentSlot] &Global<H, C>, |global: &Self| global.operations());
 allocator!(
     ['r, H: RegionAllocator<'r> + Send, L: Lock] &Locked<'r, H, L>,

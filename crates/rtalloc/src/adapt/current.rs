@@ -30,6 +30,14 @@ pub unsafe trait CurrentSlot: Send + Sync {
     /// A number that other callers may have too: where to start, for heaps whose slots are not exclusive.
     fn hint(&self) -> usize;
 
+    /// The caller's number, if it is its own without further ado: less than `slots`, and no other caller has it until the
+    /// operation that follows has ended. [`with`](Self::with) serves the others.
+    #[inline(always)]
+    fn own(&self, slots: usize) -> Option<usize> {
+        let _ = slots;
+        None
+    }
+
     /// Calls an operation with a number less than `slots` that no other caller has meanwhile. `None` if there is no
     /// such number: a request is then refused, and a block that was to be freed stays allocated forever. Must not be
     /// called inside another operation of this value.
@@ -115,8 +123,12 @@ unsafe impl CurrentSlot for Numbered {
     }
 
     #[inline(always)]
-    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
+    fn own(&self, slots: usize) -> Option<usize> {
         let number = (self.number)();
-        (number < slots).then(|| operation(number))
+        (number < slots).then_some(number)
+    }
+
+    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
+        self.own(slots).map(operation)
     }
 }

@@ -6,7 +6,6 @@
 
 use super::current::CurrentSlot;
 use super::joint::{Operations, take_all};
-use crate::concurrent::atomics::Shared;
 use crate::contract::{AllocError, InitError, SharedAllocator, SharedError};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -14,7 +13,34 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// What has become of something that is made once.
+struct State(AtomicU32);
+
+impl State {
+    const fn new() -> Self {
+        State(AtomicU32::new(FRESH))
+    }
+
+    /// Changes it from `FRESH` to another state. False if another caller has done so.
+    fn begin(&self, state: u32) -> bool {
+        #[cfg(target_has_atomic = "ptr")]
+        {
+            self.0.compare_exchange(FRESH, state, Relaxed, Relaxed).is_ok()
+        }
+        // A processor with one core, whose interrupts wait meanwhile.
+        #[cfg(not(target_has_atomic = "ptr"))]
+        critical_section::with(|_| {
+            let is_fresh = self.0.load(Relaxed) == FRESH;
+            if is_fresh {
+                self.0.store(state, Relaxed);
+            }
+            is_fresh
+        })
+    }
+}
 
 /// Memory for a heap in a static, which takes no space in the program's file.
 ///
@@ -30,8 +56,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[repr(C, align(128))]
 pub struct Memory<const BYTES: usize> {
     bytes: UnsafeCell<[MaybeUninit<u8>; BYTES]>,
-    /// 1 once the bytes are taken.
-    taken: Shared<u32>,
+    /// `READY` once the bytes are taken.
+    taken: State,
 }
 
 // SAFETY: the bytes are handed out once.
@@ -41,7 +67,7 @@ impl<const BYTES: usize> Memory<BYTES> {
     /// Memory that is not taken.
     pub const fn new() -> Self {
         // Zeros: uninitialised bytes may be stored in the file nevertheless.
-        Memory { bytes: UnsafeCell::new([MaybeUninit::new(0); BYTES]), taken: Shared::new(0) }
+        Memory { bytes: UnsafeCell::new([MaybeUninit::new(0); BYTES]), taken: State::new() }
     }
 
     /// The bytes, for the first caller.
@@ -75,14 +101,13 @@ impl<const BYTES: usize> fmt::Debug for Memory<BYTES> {
 struct Source {
     start: *mut MaybeUninit<u8>,
     len_bytes: usize,
-    taken: &'static Shared<u32>,
+    taken: &'static State,
 }
 
 impl Source {
     fn take(self) -> Option<&'static mut [MaybeUninit<u8>]> {
-        let is_first = self.taken.swap(1, Relaxed) == 0;
         // SAFETY: the bytes are a static's, and are handed out once.
-        is_first.then(|| unsafe { core::slice::from_raw_parts_mut(self.start, self.len_bytes) })
+        self.taken.begin(READY).then(|| unsafe { core::slice::from_raw_parts_mut(self.start, self.len_bytes) })
     }
 }
 
@@ -127,12 +152,13 @@ const REFUSED: u32 = 3;
 /// # }
 /// ```
 pub struct Global<H: SharedAllocator<'static>, C> {
-    source: Source,
+    /// `None`: the memory comes with [`init_in`](Self::init_in).
+    source: Option<Source>,
     /// `None` means the default.
     config: Option<H::Config>,
     current: C,
     /// `FRESH` -> `MAKING` -> `READY` or `REFUSED`.
-    state: Shared<u32>,
+    state: State,
     /// Written by the caller that set the state to `MAKING`; not before, and not after it is `READY`.
     heap: UnsafeCell<MaybeUninit<H>>,
     /// The same, until the state is `REFUSED`.
@@ -148,20 +174,41 @@ unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot> Se
 impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// A heap to be made with its default configuration.
     pub const fn new<const BYTES: usize>(memory: &'static Memory<BYTES>, current: C) -> Self {
-        Self::made(memory.source(), current, None)
+        Self::made(Some(memory.source()), current, None)
     }
 
     /// A heap to be made with a configuration.
     pub const fn configured<const BYTES: usize>(memory: &'static Memory<BYTES>, current: C, config: H::Config) -> Self {
-        Self::made(memory.source(), current, Some(config))
+        Self::made(Some(memory.source()), current, Some(config))
     }
 
-    const fn made(source: Source, current: C, config: Option<H::Config>) -> Self {
+    /// A heap in memory that the program finds when it runs, such as what a linker script leaves or a kernel gives. Until
+    /// [`init_in`](Self::init_in), requests are refused.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::mem::MaybeUninit;
+    /// use rtalloc::adapt::{AnySlot, BackoffLock, Global, Locked};
+    /// use rtalloc::Tlsf;
+    ///
+    /// static HEAP: Global<Locked<'static, Tlsf<'static>, BackoffLock>, AnySlot> = Global::without_memory(AnySlot, None);
+    ///
+    /// assert!(HEAP.allocate_bytes(100, 8).is_err());
+    /// HEAP.init_in(vec![MaybeUninit::uninit(); 1 << 16].leak())?;
+    /// HEAP.allocate_bytes(100, 8).expect("a fresh heap");
+    /// # }
+    /// # Ok::<(), rtalloc::contract::InitError>(())
+    /// ```
+    pub const fn without_memory(current: C, config: Option<H::Config>) -> Self {
+        Self::made(None, current, config)
+    }
+
+    const fn made(source: Option<Source>, current: C, config: Option<H::Config>) -> Self {
         Global {
             source,
             config,
             current,
-            state: Shared::new(FRESH),
+            state: State::new(),
             heap: UnsafeCell::new(MaybeUninit::uninit()),
             error: UnsafeCell::new(NO_MEMORY),
         }
@@ -179,9 +226,27 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     pub fn init(&self) -> Result<&H, InitError> {
         match self.heap() {
             Some(heap) => Ok(heap),
-            // SAFETY: it is not written again once the heap is refused.
-            None => Err(unsafe { *self.error.get() }),
+            // SAFETY: it is not written again once the heap is refused. Acquire: it was written before.
+            None if self.state.0.load(Acquire) == REFUSED => Err(unsafe { *self.error.get() }),
+            None => Err(NO_MEMORY),
         }
+    }
+
+    /// Makes the heap of [`without_memory`](Self::without_memory) in a region.
+    ///
+    /// # Errors
+    ///
+    /// As [`init`](Self::init), and if there is a heap already, or memory in a static for one. The region is lost.
+    ///
+    /// # Time
+    ///
+    /// That of the heap's initialisation.
+    pub fn init_in(&self, region: &'static mut [MaybeUninit<u8>]) -> Result<&H, InitError> {
+        if self.source.is_some() || !self.state.begin(MAKING) {
+            return Err(NO_MEMORY);
+        }
+        self.finish(self.make(region));
+        self.init()
     }
 
     /// The heap, which is made now if it is not made yet; `None` if it cannot be.
@@ -192,7 +257,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     #[inline(always)]
     pub fn heap(&self) -> Option<&H> {
         // Acquire: making the heap comes before its use.
-        if self.state.load(Acquire) == READY || self.begin() {
+        if self.state.0.load(Acquire) == READY || self.begin() {
             // SAFETY: the heap is made, and not written again.
             Some(unsafe { (*self.heap.get()).assume_init_ref() })
         } else {
@@ -244,7 +309,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// Linear in `budget`.
     pub fn reclaim(&self, budget: usize) -> usize {
         // Acquire: as in `heap`.
-        if self.state.load(Acquire) != READY {
+        if self.state.0.load(Acquire) != READY {
             return 0;
         }
         self.operations().map_or(0, |operations| operations.reclaim(budget))
@@ -259,32 +324,37 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     #[cold]
     #[inline(never)]
     fn begin(&self) -> bool {
-        if self.state.compare_exchange(FRESH, MAKING, Relaxed).is_ok() {
-            let made = self.make();
-            let state = if made.is_ok() { READY } else { REFUSED };
-            // SAFETY: this thread alone set the state to `MAKING`, and no other thread reads either until it changes.
-            unsafe {
-                match made {
-                    Ok(heap) => drop((*self.heap.get()).write(heap)),
-                    Err(error) => *self.error.get() = error,
-                }
-            }
-            // Release: both writes come before other threads' reads.
-            self.state.store(state, Release);
+        if let Some(source) = self.source
+            && self.state.begin(MAKING)
+        {
+            self.finish(source.take().ok_or(NO_MEMORY).and_then(|memory| self.make(memory)));
         }
         // Loop bound: none; another thread makes the heap.
         loop {
             // Acquire: as in `heap`.
-            match self.state.load(Acquire) {
+            match self.state.0.load(Acquire) {
                 READY => return true,
-                REFUSED => return false,
-                _ => wait(),
+                MAKING => wait(),
+                _ => return false,
             }
         }
     }
 
-    fn make(&self) -> Result<H, InitError> {
-        let memory = self.source.take().ok_or(NO_MEMORY)?;
+    /// Ends what [`State::begin`] with `MAKING` has begun.
+    fn finish(&self, made: Result<H, InitError>) {
+        let state = if made.is_ok() { READY } else { REFUSED };
+        // SAFETY: this thread alone set the state to `MAKING`, and no other thread reads either until it changes.
+        unsafe {
+            match made {
+                Ok(heap) => drop((*self.heap.get()).write(heap)),
+                Err(error) => *self.error.get() = error,
+            }
+        }
+        // Release: both writes come before other threads' reads.
+        self.state.0.store(state, Release);
+    }
+
+    fn make(&self, memory: &'static mut [MaybeUninit<u8>]) -> Result<H, InitError> {
         let heap = H::new(memory, self.config.unwrap_or_default())?;
         // The heap is not shared yet, so every slot can be taken; `current` distinguishes callers from now on.
         if take_all(&heap) { Ok(heap) } else { Err(NO_MEMORY) }
@@ -297,7 +367,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     }
 }
 
-/// The memory belongs to another heap.
+/// The memory belongs to another heap, or there is none.
 const NO_MEMORY: InitError = InitError::Configuration { what: "memory that no other heap has" };
 
 /// Lets other threads run while one of them makes the heap.
@@ -342,9 +412,9 @@ fn raw(block: Option<NonNull<u8>>) -> *mut u8 {
 
 impl<H: SharedAllocator<'static>, C: CurrentSlot + fmt::Debug> fmt::Debug for Global<H, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heap = if self.state.load(Acquire) == READY { self.heap() } else { None };
+        let heap = if self.state.0.load(Acquire) == READY { self.heap() } else { None };
         f.debug_struct("Global")
-            .field("memory", &(self.source.start, self.source.len_bytes))
+            .field("memory", &self.source.map(|source| (source.start, source.len_bytes)))
             .field("current", &self.current)
             .field("refusals", &heap.map(H::refusals))
             .finish()

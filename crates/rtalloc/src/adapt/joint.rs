@@ -8,6 +8,8 @@ use core::ptr::NonNull;
 
 /// Retries of a request that was refused because of other users' operations.
 const REPETITIONS: usize = 16;
+/// What a caller without a slot gets.
+const NO_SLOT: SharedError = SharedError::Contended;
 /// Blocks taken back between two retries of a request that was refused while some were left to take back.
 const RECLAIMED: usize = 64;
 
@@ -146,32 +148,51 @@ pub(super) struct Operations<'h, 'r, H, C> {
 }
 
 impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
-    /// Runs an operation in the caller's slot, if there is one.
+    /// The caller's slot, if it is its own without further ado.
     #[inline(always)]
-    fn with<T>(&self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
+    fn own(&self) -> Option<H::Slot<'h>> {
         const {
             assert!(
                 C::EXCLUSIVE || !H::CONTRACT.slots_are_exclusive,
                 "the heap needs exclusive slots, which this CurrentSlot does not give"
             )
         }
+        let number = match H::CONTRACT.slots_are_exclusive {
+            true => self.current.own(self.heap.slots())?,
+            false => self.current.hint(),
+        };
         // SAFETY: all slots are taken; if they are exclusive, no other caller has this number until the operation ends.
-        let as_slot = |slot| operation(&mut unsafe { self.heap.slot(slot) });
-        if H::CONTRACT.slots_are_exclusive {
-            self.current.with(self.heap.slots(), as_slot)
-        } else {
-            Some(as_slot(self.current.hint()))
+        Some(unsafe { self.heap.slot(number) })
+    }
+
+    /// Runs an operation in the caller's slot, if there is one.
+    fn with<T>(&self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
+        match self.own() {
+            Some(mut slot) => Some(operation(&mut slot)),
+            // SAFETY: as in `own`.
+            None => self.current.with(self.heap.slots(), |number| operation(&mut unsafe { self.heap.slot(number) })),
         }
     }
 
     /// See [`Joint::allocate_bytes`].
     #[inline(always)]
     pub(super) fn allocate(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        match self.with(|slot| slot.allocate_bytes(size_bytes, align_bytes)) {
-            Some(Ok(block)) => Ok(block),
-            Some(Err(error)) => self.insist(error, size_bytes, align_bytes),
-            None => Err(SharedError::Contended),
+        // Apart, so that the operation is inlined into the usual path.
+        let answer = match self.own() {
+            Some(mut slot) => slot.allocate_bytes(size_bytes, align_bytes),
+            None => self.allocate_without_own(size_bytes, align_bytes),
+        };
+        match answer {
+            Ok(block) => Ok(block),
+            Err(error) => self.insist(error, size_bytes, align_bytes),
         }
+    }
+
+    /// Allocates for a caller without a slot of its own.
+    #[cold]
+    #[inline(never)]
+    fn allocate_without_own(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        self.with(|slot| slot.allocate_bytes(size_bytes, align_bytes)).unwrap_or(Err(NO_SLOT))
     }
 
     /// Allocates after the caller's slot has refused with `error`.
@@ -210,6 +231,22 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     /// As [`Slot::deallocate`].
     #[inline(always)]
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) {
+        match self.own() {
+            // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
+            Some(mut slot) => unsafe { slot.deallocate(block) },
+            // SAFETY: as above.
+            None => unsafe { self.deallocate_without_own(block) },
+        }
+    }
+
+    /// Frees for a caller without a slot of its own.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn deallocate_without_own(&self, block: NonNull<u8>) {
         // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         let _ = self.with(|slot| unsafe { slot.deallocate(block) });
     }
@@ -223,7 +260,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     /// # Safety
     ///
     /// As [`Slot::reallocate_bytes`].
-    #[cfg(any(target_has_atomic = "ptr", feature = "allocator-api2"))]
+    #[cfg(any(target_has_atomic = "ptr", feature = "critical-section", feature = "allocator-api2"))]
     #[inline(always)]
     pub(super) unsafe fn reallocate(
         &self,
@@ -233,12 +270,13 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
         // SAFETY: the caller guarantees that the block is live in this heap.
-        match self.with(|slot| unsafe { slot.reallocate_bytes(block, size_bytes, align_bytes) }) {
-            Some(Ok(block)) => Ok(block),
-            Some(Err(error @ SharedError::Request(_))) => Err(error),
+        let resize = |slot: &mut H::Slot<'h>| unsafe { slot.reallocate_bytes(block, size_bytes, align_bytes) };
+        let answer = self.with(resize).unwrap_or(Err(NO_SLOT));
+        match answer {
+            Ok(block) => Ok(block),
+            Err(error @ SharedError::Request(_)) => Err(error),
             // SAFETY: the caller guarantees that the block is live, has `old_bytes`, and the refusal left it unchanged.
-            Some(Err(error)) => unsafe { self.replace(error, block, old_bytes, size_bytes, align_bytes) },
-            None => Err(SharedError::Contended),
+            Err(error) => unsafe { self.replace(error, block, old_bytes, size_bytes, align_bytes) },
         }
     }
 
@@ -247,7 +285,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     /// # Safety
     ///
     /// As [`reallocate`](Self::reallocate).
-    #[cfg(any(target_has_atomic = "ptr", feature = "allocator-api2"))]
+    #[cfg(any(target_has_atomic = "ptr", feature = "critical-section", feature = "allocator-api2"))]
     #[cold]
     #[inline(never)]
     unsafe fn replace(

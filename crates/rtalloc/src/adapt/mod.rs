@@ -21,7 +21,7 @@ pub mod current;
 pub mod failing;
 mod frames;
 mod front;
-#[cfg(target_has_atomic = "ptr")]
+#[cfg(any(target_has_atomic = "ptr", feature = "critical-section"))]
 pub mod global;
 pub mod guarded;
 pub mod joint;
@@ -40,7 +40,7 @@ pub use cached::{Cached, CachedConfig};
 pub use current::{AnySlot, CurrentSlot, Numbered};
 #[doc(inline)]
 pub use failing::{Failing, FailingConfig, Failures};
-#[cfg(target_has_atomic = "ptr")]
+#[cfg(any(target_has_atomic = "ptr", feature = "critical-section"))]
 #[doc(inline)]
 pub use global::{Global, Memory};
 #[doc(inline)]
@@ -65,6 +65,6 @@ pub use quota::{Quota, QuotaConfig, QuotaLimit, QuotaLimits, QuotaUse};
 pub use single_user::SingleUser;
 #[cfg(feature = "std")]
 #[doc(inline)]
-pub use threads::ThreadSlots;
+pub use threads::{Reserved, ThreadSlots};
 #[doc(inline)]
 pub use traced::{Traced, TracedConfig};

@@ -25,6 +25,11 @@
 //! another ended, and its search had passed the number before it was released; a thread that has released its number
 //! uses the heap; or a slot ran out of memory, see below.
 //!
+//! # Threads with a deadline
+//!
+//! A thread that must not wait asks at its start whether it has a slot of its own ([`ThreadSlots::own`]). If others may
+//! have taken all of them by then, a slot is kept for it before it starts ([`ThreadSlots::reserve`]).
+//!
 //! # When a slot has no memory left
 //!
 //! Then the thread takes back all blocks that others freed there, and tries other slots
@@ -154,13 +159,41 @@ fn keep(number: usize) -> bool {
     is_alive
 }
 
-/// A number that a thread borrows for one or a few operations.
+/// A number that a thread borrows for one or a few operations, or keeps for another.
+#[derive(Debug)]
 struct Lent(usize);
 
 impl Drop for Lent {
     fn drop(&mut self) {
         // SAFETY: taken when this was made, and the operations have ended.
         unsafe { TAKEN.release(self.0) }
+    }
+}
+
+/// A number that no thread has, kept for one; see [`ThreadSlots::reserve`]. It is free again when this is dropped.
+#[derive(Debug)]
+pub struct Reserved(Lent);
+
+impl Reserved {
+    /// Gives the number to the calling thread, which keeps it until it ends.
+    ///
+    /// # Errors
+    ///
+    /// The reservation, if the thread has a number already, which an operation may be using, or is ending.
+    ///
+    /// # Time
+    ///
+    /// Constant, and the registration of a destructor.
+    pub fn enter(self) -> Result<usize, Reserved> {
+        let own = NUMBER.get();
+        if own < NUMBERS || own == ENDED || RELEASE_AT_EXIT.try_with(|_| ()).is_err() {
+            return Err(self);
+        }
+        let number = self.0.0;
+        NUMBER.set(number);
+        // It is the thread's now, whose end releases it.
+        core::mem::forget(self);
+        Ok(number)
     }
 }
 
@@ -186,6 +219,37 @@ impl ThreadSlots {
     /// Constant.
     pub fn overflow_operations(&self) -> usize {
         self.overflow_operations.load(Relaxed)
+    }
+
+    /// The calling thread's own slot in a heap with so many slots; a thread without a number takes one. `None` if none is
+    /// free below the last slot, which the thread then shares.
+    ///
+    /// For a thread with a deadline, which calls this, or [`Reserved::enter`], before anything else: it keeps the slot until
+    /// it ends.
+    ///
+    /// # Time
+    ///
+    /// Linear in `slots`.
+    pub fn own(slots: usize) -> Option<usize> {
+        let last = slots.checked_sub(1)?;
+        let number = NUMBER.get();
+        if number < NUMBERS {
+            return (number < last).then_some(number);
+        }
+        if number == ENDED {
+            return None;
+        }
+        TAKEN.take(0, last).filter(|&number| keep(number))
+    }
+
+    /// Takes a number for another thread, which must have a slot of its own in a heap with so many slots. `None` if none is
+    /// free below the last slot.
+    ///
+    /// # Time
+    ///
+    /// Linear in `slots`.
+    pub fn reserve(slots: usize) -> Option<Reserved> {
+        TAKEN.take(0, slots.checked_sub(1)?).map(|number| Reserved(Lent(number)))
     }
 
     /// Runs an operation for a thread that has no number below the last one: with a free number, else in the last slot.
@@ -254,10 +318,17 @@ unsafe impl CurrentSlot for ThreadSlots {
     }
 
     #[inline(always)]
+    fn own(&self, slots: usize) -> Option<usize> {
+        let number = NUMBER.get();
+        (number < slots.saturating_sub(1) && number < NUMBERS).then_some(number)
+    }
+
     fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
         let last = slots.checked_sub(1)?;
-        let number = NUMBER.get();
-        Some(if number < last && number < NUMBERS { operation(number) } else { self.crowd(last, operation) })
+        Some(match CurrentSlot::own(self, slots) {
+            Some(number) => operation(number),
+            None => self.crowd(last, operation),
+        })
     }
 
     fn elsewhere<T>(&self, slots: usize, mut operation: impl FnMut(usize) -> Option<T>) -> Option<T> {

@@ -142,6 +142,35 @@ fn a_number_that_becomes_free_is_taken() {
     });
 }
 
+/// A slot is kept for a thread that starts when all others are taken.
+#[test]
+fn a_reserved_number_is_for_the_thread_that_enters() {
+    alone(|| {
+        let slots = ThreadSlots::new();
+        let reserved = ThreadSlots::reserve(3).expect("all are free");
+        assert_eq!(ThreadSlots::own(3), Some(1), "the reserved number is taken");
+        assert_eq!(ThreadSlots::own(2), None, "the last slot is nobody's own");
+        assert!(ThreadSlots::reserve(3).is_none());
+        together(1, |_| {
+            assert_eq!((ThreadSlots::own(3), number(&slots, 3)), (None, 2));
+        });
+        let shared = slots.overflow_operations();
+        // A thread that has a number already keeps it, and the reservation holds.
+        let reserved = reserved.enter().expect_err("this thread has a number");
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                assert_eq!(reserved.enter().expect("no number yet"), 0);
+                assert_eq!((ThreadSlots::own(3), number(&slots, 3)), (Some(0), 0));
+            });
+            thread.join().expect("no panic");
+        });
+        assert_eq!(slots.overflow_operations(), shared, "it never shared");
+        // Its end released the number; dropping a reservation does, too.
+        drop(ThreadSlots::reserve(3).expect("free again"));
+        together(1, |_| assert_eq!(ThreadSlots::own(3), Some(0)));
+    });
+}
+
 /// A thread that has no number keeps the first that becomes free.
 #[test]
 fn a_thread_without_a_number_keeps_one() {

@@ -361,6 +361,51 @@ fn a_block_of_another_slot_is_resized_by_copying() {
     assert_eq!(fresh, state(&mut heap));
 }
 
+/// *Exhausted* is certain: a free that was completed before the last look, after any step of the request, is either
+/// taken back or answered with *pending*.
+#[test]
+fn a_free_before_the_last_look_is_not_overlooked() {
+    let full = || {
+        let heap = heap(1 << 14, config(2));
+        let blocks: Vec<_> = {
+            let mut owner = heap.claim(0).unwrap();
+            std::iter::from_fn(|| owner.allocate_bytes(1000, 8).ok()).collect()
+        };
+        (heap, blocks)
+    };
+    let (heap, _) = full();
+    let mut owner = heap.claim(0).unwrap();
+    let mut answer = None;
+    let steps = steps_of(vec![], || answer = Some(owner.allocate_bytes(1000, 8))).total();
+    assert_eq!(answer, Some(Err(SharedError::Exhausted)));
+    for step in 0..steps {
+        let (heap, blocks) = full();
+        let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+        let mut answer = None;
+        let act = Box::new(|| free(&mut other, blocks[0]));
+        steps_of(vec![Interruption { step, act }], || answer = Some(owner.allocate_bytes(1000, 8)));
+        // The last step counts the refusal; the one before is the last look.
+        let is_seen = step + 1 < steps;
+        assert_eq!(answer != Some(Err(SharedError::Exhausted)), is_seen, "step {step} of {steps}: {answer:?}");
+    }
+}
+
+/// Blocks that four slots have queued are more than a request takes back: it is *pending*, as often as needed.
+#[test]
+fn what_is_left_in_queues_is_pending() {
+    let budgets = ArenasConfig { reclaim_budget: 1, reclaim_budget_on_miss: 1, ..config(5) };
+    let heap = heap(5 << 12, budgets);
+    let mut owner = heap.claim(0).unwrap();
+    let blocks: Vec<_> = std::iter::from_fn(|| owner.allocate_bytes(200, 8).ok()).collect();
+    for (slot, block) in (1..).zip(&blocks[4..8]) {
+        free(&mut heap.claim(slot).unwrap(), *block);
+    }
+    // Two are taken back, whichever they are; what four neighbours leave is needed.
+    assert_eq!(owner.allocate_bytes(800, 8), Err(SharedError::Pending));
+    assert!(owner.allocate_bytes(800, 8).is_ok());
+    assert_eq!(owner.allocate_bytes(800, 8), Err(SharedError::Exhausted));
+}
+
 std::thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
