@@ -508,7 +508,7 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
 
     /// Takes back the block queued last. `None` if none is queued; false if a bit led to an empty queue, but another bit
     /// is set.
-    #[inline(never)]
+    #[inline(always)]
     fn take_back_one(&mut self) -> Option<bool> {
         let number = self.number();
         let view = self.view;
