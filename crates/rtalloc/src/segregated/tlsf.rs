@@ -56,12 +56,12 @@
 //! <!-- figures: tlsf tlsf-exact tlsf-small tlsf-full-validation -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `tlsf` | 77, 162, 74 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
-//! | `tlsf-exact` | 76, 162, 74 | 4 B | 16 B | 1,180 B, 1,692 B | 7.2 %, 25.7 % |
-//! | `tlsf-small` | 77, 169, 76 | 2 B | 8 B | 254 B, - | -, - |
-//! | `tlsf-full-validation` | 98, 182, 103 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
+//! | `tlsf` | 77, 162, 76 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
+//! | `tlsf-exact` | 76, 162, 76 | 4 B | 16 B | 1,180 B, 1,692 B | 7.2 %, 25.7 % |
+//! | `tlsf-small` | 77, 169, 78 | 2 B | 8 B | 254 B, - | -, - |
+//! | `tlsf-full-validation` | 98, 182, 105 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //!
-//! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-27 at dca3b4d by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};
