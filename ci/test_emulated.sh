@@ -6,7 +6,7 @@
 # ci/test_32_bit.sh cover. The emulators have this machine's memory ordering; loom and ci/thread_sanitizer.sh cover
 # others.
 # Needs: rustup (adds the targets), and Debian's emulators and cross linkers (installed if run as root).
-# Takes: half an hour on two cores for each, RV64GC an hour and a half.
+# Takes: half an hour on two cores for each, RV64GC an hour.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- powerpc aarch64 thumb riscv64
