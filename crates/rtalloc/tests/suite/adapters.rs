@@ -3,13 +3,13 @@
 use super::misuse;
 use rtalloc::adapt::guarded::{FREED, FRESH};
 use rtalloc::adapt::{
-    Cached, Failing, Failures, Guarded, GuardedConfig, Locked, Masked, Quota, QuotaConfig, QuotaLimit, QuotaLimits,
+    Failing, Failures, Guarded, GuardedConfig, Locked, Masked, Quota, QuotaConfig, QuotaLimit, QuotaLimits,
 };
 use rtalloc::contract::{AllocError, InitError, MisuseKind};
 use rtalloc::mechanism::segregated::RoundUp;
-use rtalloc::mechanism::stats::{NoStats, WithStats};
-use rtalloc::mechanism::validation::{BasicSettingAside, Full};
-use rtalloc::mechanism::word::{Offset32, Wide};
+use rtalloc::mechanism::stats::WithStats;
+use rtalloc::mechanism::validation::Full;
+use rtalloc::mechanism::word::Offset32;
 use rtalloc::{BestFit, BinaryBuddy, Bitframe, HalfFit, RegionAllocator, SharedAllocator, Tlsf};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -180,6 +180,12 @@ fn cached_with_a_full_list() -> (CachedTlsf, [NonNull<u8>; 4]) {
     assert_eq!((heap.kept(), reports()), (8, vec![]));
     (heap, four)
 }
+
+#[cfg(target_pointer_width = "64")]
+use rtalloc::{
+    adapt::Cached,
+    mechanism::{stats::NoStats, validation::BasicSettingAside, word::Wide},
+};
 
 #[cfg(target_pointer_width = "64")]
 type CachedTlsf = Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>;
