@@ -9,6 +9,7 @@
 # Needs: Debian, root, the network.
 # Takes: half a minute to start.
 set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 action=$1 directory=$2
 shift 2
 # The kernel and the shell for RV64GC, which Debian has since its release 13, whichever release this is.

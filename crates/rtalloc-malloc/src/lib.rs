@@ -13,7 +13,7 @@
 //! | `counters` | a part of the state: counters for the report |
 //! | `state` | the one static, `state::STATE` |
 //! | `kinds` | the allocators, each as a table of functions |
-//! | `misuse`, `direct`, `ring`, `pages` | reactions to misuse; large blocks; the flight recorder's file; pages given back |
+//! | `misuse`, `direct`, `ring`, `pages` | reactions to misuse; large blocks; the recorder's file; pages given back |
 //! | `regions`, `fork` | adds regions; handlers around `fork` |
 //! | `worker`, `setup` | the slot of the calling thread; the first allocation |
 //! | `slow_path`, `report` | the slow path of every operation; the report |

@@ -239,8 +239,8 @@ unsafe fn give_back(worker: Worker, block: NonNull<u8>) {
         return STATE.counters.lose();
     }
     let kind = kinds::current();
-    // SAFETY: the block is of the region's heap and live; the slot is the worker's, and its state is its thread's, which
-    // is inside an operation.
+    // SAFETY: the block is of the region's heap and live; the slot is the worker's, and its state is its thread's,
+    // which is inside an operation.
     unsafe {
         let bytes = (kind.usable_size)(region.heap, worker.slot, block);
         if is_counting {

@@ -22,16 +22,16 @@ pub unsafe trait CurrentSlot: Send + Sync {
     /// with it.
     const EXCLUSIVE: bool;
 
-    /// Whether callers insist on memory: a request that their slot refuses is repeated there until no queued remote free is
-    /// left, and then tried [`elsewhere`](Self::elsewhere), which has no bound. Otherwise a request is one operation of the
-    /// slot, and is refused as the slot refuses it.
+    /// Whether callers insist on memory: a request that their slot refuses is repeated there until no queued remote
+    /// free is left, and then tried [`elsewhere`](Self::elsewhere), which has no bound. Otherwise a request is one
+    /// operation of the slot, and is refused as the slot refuses it.
     const INSISTS: bool = false;
 
     /// A number that other callers may have too: where to start, for heaps whose slots are not exclusive.
     fn hint(&self) -> usize;
 
-    /// The caller's number, if it is its own without further ado: less than `slots`, and no other caller has it until the
-    /// operation that follows has ended. [`with`](Self::with) serves the others.
+    /// The caller's number, if it has one of its own: less than `slots`, and no other caller has it until
+    /// the operation that follows has ended. [`with`](Self::with) serves the others.
     #[inline(always)]
     fn own(&self, slots: usize) -> Option<usize> {
         let _ = slots;
@@ -44,8 +44,8 @@ pub unsafe trait CurrentSlot: Send + Sync {
     fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T>;
 
     /// Calls an operation with unused numbers, one after the other, until it returns a value: for when the caller's
-    /// slot has no memory left but others may. Must not be called inside another operation. Called only for callers that
-    /// [insist](Self::INSISTS), those of `ThreadSlots`.
+    /// slot has no memory left but others may. Must not be called inside another operation. Called only for callers
+    /// that [insist](Self::INSISTS), those of `ThreadSlots`.
     fn elsewhere<T>(&self, slots: usize, operation: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let _ = (slots, operation);
         None
@@ -76,8 +76,8 @@ unsafe impl CurrentSlot for AnySlot {
 /// A caller whose number is not less than the heap's slots has no slot: its requests are refused
 /// ([`Contended`](crate::contract::SharedError::Contended); by [`Global`](super::Global) a null pointer), and what it
 /// frees stays allocated forever, without a report. So a heap needs as many slots as the function has values. Callers
-/// do not borrow other slots: a slot that has no memory left refuses, whatever the others have. So a request has the bound
-/// of the slot's operation. It may be refused while freed blocks wait to be taken back
+/// do not borrow other slots: a slot that has no memory left refuses, whatever the others have. So a request has the
+/// bound of the slot's operation. It may be refused while freed blocks wait to be taken back
 /// ([`Pending`](crate::contract::SharedError::Pending)): every request takes back some, as many as the heap was
 /// configured for (`ArenasConfig::reclaim_budget_on_miss`), and [`Global::reclaim`](super::Global::reclaim) takes back
 /// more in idle time.

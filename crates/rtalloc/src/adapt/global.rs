@@ -126,9 +126,10 @@ const REFUSED: u32 = 3;
 /// ([`max_steps`](SharedAllocator::max_steps)). It may be refused while blocks that others freed wait to be taken back:
 /// each request takes back some ([`SharedError::Pending`]), and [`reclaim`](Self::reclaim) does in idle time.
 ///
-/// With `ThreadSlots` no request is refused for that reason, since a global allocator that refuses ends the program: one
-/// that the caller's slot cannot serve takes back all of them, and is tried in unused slots, after waiting for a lock. So
-/// where a slot runs out of memory there is no bound. A request larger than any slot's share is refused all the same.
+/// With `ThreadSlots` no request is refused for that reason, since a global allocator that refuses ends the program:
+/// one that the caller's slot cannot serve takes back all of them, and is tried in unused slots, after waiting for a
+/// lock. So where a slot runs out of memory there is no bound. A request larger than any slot's share is refused all
+/// the same.
 ///
 /// A caller whose number exceeds the heap's slots gets null pointers, and what it frees stays allocated, unreported.
 ///
@@ -182,8 +183,8 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
         Self::made(Some(memory.source()), current, Some(config))
     }
 
-    /// A heap in memory that the program finds when it runs, such as what a linker script leaves or a kernel gives. Until
-    /// [`init_in`](Self::init_in), requests are refused.
+    /// A heap in memory that the program finds when it runs, such as what a linker script leaves or a kernel gives.
+    /// Until [`init_in`](Self::init_in), requests are refused.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -191,7 +192,8 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// use rtalloc::adapt::{AnySlot, BackoffLock, Global, Locked};
     /// use rtalloc::Tlsf;
     ///
-    /// static HEAP: Global<Locked<'static, Tlsf<'static>, BackoffLock>, AnySlot> = Global::without_memory(AnySlot, None);
+    /// type Heap = Locked<'static, Tlsf<'static>, BackoffLock>;
+    /// static HEAP: Global<Heap, AnySlot> = Global::without_memory(AnySlot, None);
     ///
     /// assert!(HEAP.allocate_bytes(100, 8).is_err());
     /// HEAP.init_in(vec![MaybeUninit::uninit(); 1 << 16].leak())?;

@@ -17,9 +17,9 @@ const RECLAIMED: usize = 64;
 ///
 /// A request is one operation of the caller's slot, with its bound ([`max_steps`](SharedAllocator::max_steps)), except
 /// that one refused with [`SharedError::Contended`] is repeated up to 16 times. Only where `C` insists
-/// ([`CurrentSlot::INSISTS`]: `ThreadSlots`), a request that the slot refuses has no bound: it is repeated until all queued
-/// remote frees of the slot are taken back, and then tried in slots that no thread uses. With the feature `allocator-api2`, `&Joint` is an
-/// `allocator_api2::alloc::Allocator`.
+/// ([`CurrentSlot::INSISTS`]: `ThreadSlots`), a request that the slot refuses has no bound: it is repeated until all
+/// queued remote frees of the slot are taken back, and then tried in slots that no thread uses. With the feature
+/// `allocator-api2`, `&Joint` is an `allocator_api2::alloc::Allocator`.
 ///
 /// ```
 /// # #[cfg(all(feature = "lock_api", feature = "allocator-api2"))] {
@@ -71,8 +71,8 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Joint<'h, 'r, H, C> {
     ///
     /// # Time
     ///
-    /// As [`Slot::allocate_bytes`], repeated up to 16 times under contention. Unbounded where the slot has no memory and
-    /// `C` insists: linear in the remote frees queued for the slot and for unused ones, after waiting for a lock.
+    /// As [`Slot::allocate_bytes`], repeated up to 16 times under contention. Unbounded where the slot has no memory
+    /// and `C` insists: linear in the remote frees queued for the slot and for unused ones, after waiting for a lock.
     #[inline]
     pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         self.operations().allocate(size_bytes, align_bytes)
@@ -148,7 +148,7 @@ pub(super) struct Operations<'h, 'r, H, C> {
 }
 
 impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
-    /// The caller's slot, if it is its own without further ado.
+    /// The caller's slot, if it has one of its own.
     #[inline(always)]
     fn own(&self) -> Option<H::Slot<'h>> {
         const {

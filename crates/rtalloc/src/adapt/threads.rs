@@ -33,8 +33,9 @@
 //! # When a slot has no memory left
 //!
 //! Then the thread takes back all blocks that others freed there, and tries other slots
-//! ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and tries that; then it borrows each free number, one after the other. Meanwhile threads of the last slot wait, and a
-//! new thread may find no number free and have to share.
+//! ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and tries that; then it borrows
+//! each free number, one after the other. Meanwhile threads of the last slot wait, and a new thread may find no number
+//! free and have to share.
 //!
 //! # Limits
 //!
@@ -146,17 +147,25 @@ std::thread_local! {
     static RELEASE_AT_EXIT: ReleaseAtExit = const { ReleaseAtExit };
 }
 
-/// Gives a number that was just taken to the thread, which has none. `false` if the thread is ending.
-fn keep(number: usize) -> bool {
+/// Gives a number to the thread, which has none. `false` if the thread is ending, and does not get it.
+fn enter(number: usize) -> bool {
     // The number is set first: if registering the destructor allocates, it uses the number.
     NUMBER.set(number);
     let is_alive = RELEASE_AT_EXIT.try_with(|_| ()).is_ok();
     if !is_alive {
         NUMBER.set(ENDED);
+    }
+    is_alive
+}
+
+/// Gives a number that was just taken to the thread, which has none. `false` if the thread is ending.
+fn keep(number: usize) -> bool {
+    let is_kept = enter(number);
+    if !is_kept {
         // SAFETY: it was taken for this thread, which shares instead.
         unsafe { TAKEN.release(number) }
     }
-    is_alive
+    is_kept
 }
 
 /// A number that a thread borrows for one or a few operations, or keeps for another.
@@ -185,12 +194,10 @@ impl Reserved {
     ///
     /// Constant, and the registration of a destructor.
     pub fn enter(self) -> Result<usize, Reserved> {
-        let own = NUMBER.get();
-        if own < NUMBERS || own == ENDED || RELEASE_AT_EXIT.try_with(|_| ()).is_err() {
+        let (own, number) = (NUMBER.get(), self.0.0);
+        if own < NUMBERS || own == ENDED || !enter(number) {
             return Err(self);
         }
-        let number = self.0.0;
-        NUMBER.set(number);
         // It is the thread's now, whose end releases it.
         core::mem::forget(self);
         Ok(number)
@@ -221,11 +228,11 @@ impl ThreadSlots {
         self.overflow_operations.load(Relaxed)
     }
 
-    /// The calling thread's own slot in a heap with so many slots; a thread without a number takes one. `None` if none is
-    /// free below the last slot, which the thread then shares.
+    /// The calling thread's own slot in a heap with so many slots; a thread without a number takes one. `None` if none
+    /// is free below the last slot, which the thread then shares.
     ///
-    /// For a thread with a deadline, which calls this, or [`Reserved::enter`], before anything else: it keeps the slot until
-    /// it ends.
+    /// For a thread with a deadline, which calls this, or [`Reserved::enter`], before anything else: it keeps the slot
+    /// until it ends.
     ///
     /// # Time
     ///
@@ -242,8 +249,8 @@ impl ThreadSlots {
         TAKEN.take(0, last).filter(|&number| keep(number))
     }
 
-    /// Takes a number for another thread, which must have a slot of its own in a heap with so many slots. `None` if none is
-    /// free below the last slot.
+    /// Takes a number for another thread, which must have a slot of its own in a heap with so many slots. `None` if
+    /// none is free below the last slot.
     ///
     /// # Time
     ///

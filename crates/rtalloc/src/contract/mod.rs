@@ -242,8 +242,8 @@ pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
 ///
 /// As [`Observable`]; the payload of a block that is set aside belongs to the caller.
 pub unsafe trait SetAside<'r>: Observable<'r> {
-    /// The usable bytes of the block that a request of `size_bytes` gets in a heap that is not exhausted, at no alignment
-    /// beyond that of all blocks, where the block is not larger than needed for want of a smaller one.
+    /// The usable bytes of the block that a request of `size_bytes` gets where the heap splits a larger one, at no
+    /// alignment beyond that of all blocks.
     ///
     /// # Time
     ///
@@ -272,8 +272,8 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     /// Constant.
     unsafe fn set_aside(&mut self, block: NonNull<u8>);
 
-    /// Makes a block an ordinary live block again, if its tag is still that of one with so many usable bytes that is set
-    /// aside; reports it otherwise, and changes nothing.
+    /// Makes a block an ordinary live block again, if its tag is still that of one with so many usable bytes that is
+    /// set aside; reports it otherwise, and changes nothing.
     ///
     /// # Safety
     ///

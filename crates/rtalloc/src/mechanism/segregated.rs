@@ -3,11 +3,11 @@
 //! Layout of the control structure:
 //!
 //! ```text
-//! [heap's words, number of names] base: [null][bitmap: summary, leaves][head of the smallest class] ... [head of the largest planned]
+//! [heap's words, number of names] base: [null][bitmap: summary, leaves][head of the smallest class] ... [the largest]
 //! ```
 //!
-//! A block is unlinked without its size: the first block of a list has its class for `prev`. A number is taken for a class
-//! only where its head and its bit are in the control structure, whatever was written over a free block.
+//! A block is unlinked without its size: the first block of a list has its class for `prev`. A number is taken for a
+//! class only where its head and its bit are in the control structure, whatever was written over a free block.
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::{Bitmap, BitmapView};
@@ -117,16 +117,16 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
         Class::new(prev.bytes())
     }
 
-    /// The least number that is taken for a class: that of the smallest block's class, or less where heads of classes below
-    /// it would be in the control structure, too.
+    /// The least number that is taken for a class: that of the smallest block's class, or less where heads of classes
+    /// below it would be in the control structure, too.
     #[inline(always)]
     fn least_name<W: Width>() -> usize {
         let before_base = (Self::heads_at::<W>().bytes() as isize).min(0).unsigned_abs();
         before_base.div_ceil(W::BYTES)
     }
 
-    /// How far a number is above the least one that is taken for a class. Those that are less than the number of names have
-    /// what would be a head and a bit in the control structure.
+    /// How far a number is above the least one that is taken for a class. Those that are less than the number of names
+    /// have what would be a head and a bit in the control structure.
     #[inline(always)]
     fn name<W: Width>(number: usize) -> usize {
         number.wrapping_sub(Self::least_name::<W>())

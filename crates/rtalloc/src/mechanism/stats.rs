@@ -5,8 +5,8 @@ use crate::mechanism::sealed::Sealed;
 
 /// The statistics that a heap keeps, in its control structure.
 pub trait StatsPolicy: Sealed + Copy + Default + core::fmt::Debug + 'static {
-    /// A block of `usable_bytes` was allocated; it ends `end_bytes` after the start of the first block, or after another
-    /// place, as the heap chose it.
+    /// A block of `usable_bytes` was allocated; it ends `end_bytes` after the start of the first block, or after
+    /// another place, as the heap chose it.
     fn allocated(&mut self, usable_bytes: usize, end_bytes: usize);
     /// A block of `usable_bytes` was freed.
     fn freed(&mut self, usable_bytes: usize);

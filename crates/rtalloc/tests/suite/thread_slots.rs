@@ -149,7 +149,7 @@ fn a_reserved_number_is_for_the_thread_that_enters() {
         let slots = ThreadSlots::new();
         let reserved = ThreadSlots::reserve(3).expect("all are free");
         assert_eq!(ThreadSlots::own(3), Some(1), "the reserved number is taken");
-        assert_eq!(ThreadSlots::own(2), None, "the last slot is nobody's own");
+        assert_eq!(ThreadSlots::own(2), None, "no thread has the last slot as its own");
         assert!(ThreadSlots::reserve(3).is_none());
         together(1, |_| {
             assert_eq!((ThreadSlots::own(3), number(&slots, 3)), (None, 2));

@@ -102,10 +102,10 @@
 //!   passes to a user that allocates; no other slot can take them back. An arena whose slot is not held serves no
 //!   requests, unless `ThreadSlots` lends the slot to a thread that has run out of memory.
 //! - An arena does not lend to another. A slot may be exhausted beside an empty arena.
-//! - A block does not shrink in place when another slot resizes it, which only the owner could: it moves to that slot if
-//!   it would keep more than twice its new size, unless the slot has no memory for it.
-//! - Under [`Global`](crate::adapt::Global) and [`Joint`](crate::adapt::Joint) with `ThreadSlots`, a request that finds its
-//!   arena full has no bound: it takes back everything, waits for a lock and tries other arenas.
+//! - A block does not shrink in place when another slot resizes it, which only the owner could: it moves to that slot
+//!   if it would keep more than twice its new size, unless the slot has no memory for it.
+//! - Under [`Global`](crate::adapt::Global) and [`Joint`](crate::adapt::Joint) with `ThreadSlots`, a request that finds
+//!   its arena full has no bound: it takes back everything, waits for a lock and tries other arenas.
 //! - On processors that build an RMW from an exclusive load and store (Armv7, Armv8.0; RISC-V without Zacas for the
 //!   compare-and-swap), a step may have to be repeated because another core wrote to the same cache line. There each
 //!   step is lock-free, and the bounds count steps, not instructions.
@@ -506,8 +506,8 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         }
     }
 
-    /// Takes back the block queued last. `None` if none is queued; false if a bit led to an empty queue, but another bit
-    /// is set.
+    /// Takes back the block queued last. `None` if none is queued; false if a bit led to an empty queue, but another
+    /// bit is set.
     #[inline(always)]
     fn take_back_one(&mut self) -> Option<bool> {
         let number = self.number();

@@ -410,8 +410,8 @@ std::thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// README's heap for firmware, with as many frees queued as fit: a request through the global allocator is one operation
-/// of its slot, whose bound does not depend on how many these are.
+/// README's heap for firmware, with as many frees queued as fit: a request through the global allocator is one
+/// operation of its slot, whose bound does not depend on how many these are.
 #[test]
 fn a_request_of_the_global_allocator_is_one_of_its_slot() {
     static MEMORY: Memory<{ 48 << 10 }> = Memory::new();

@@ -133,7 +133,8 @@ impl<W: Width, G: Validation> Header<W, G> {
         Self::of(self.0 | ASIDE)
     }
 
-    /// The header of the same live block, not set aside any more; `None` if it is not that of one of this size which is.
+    /// The header of the same live block, not set aside any more; `None` if it is not that of one of this size which
+    /// is.
     #[inline(always)]
     pub(super) fn taken_back(self, size: usize) -> Option<Self> {
         let header = Self::of(self.0 ^ ASIDE);

@@ -57,8 +57,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         Ok(())
     }
 
-    /// Verifies the fields by which `deallocate` validates an address: `verify_sentinels` has compared the first block and
-    /// the highest sentinel with the regions.
+    /// Verifies the fields by which `deallocate` validates an address: `verify_sentinels` has compared the first block
+    /// and the highest sentinel with the regions.
     fn verify_front(&self) -> Result<(), Corruption> {
         // SAFETY: `init` initialised the front.
         let (block_granules, span) = unsafe { ((*self.front()).block_granules, (*self.front()).span) };
