@@ -17,6 +17,7 @@ pub use shared::{Claim, Operation, Progress, Refusals, SharedAllocator, SharedCo
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// A sequential allocator in memory that its user gives (a *region*). All state is in the region; the value is one
@@ -230,6 +231,155 @@ pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
     ///
     /// Constant.
     unsafe fn looks_live(&self, address: NonNull<u8>) -> bool;
+}
+
+/// Calls a visitor with each of some pieces.
+pub type Pieces<'a> = dyn Fn(&mut dyn FnMut(Range<usize>)) + 'a;
+
+/// A sequential heap whose memory comes in *pieces*: they are lent to it, and withdrawn when they are empty. It has no
+/// list of them; whoever lends them knows where they are.
+///
+/// # Safety
+///
+/// As [`Observable`]. Blocks lie in the pieces, and no block is in two. The queries of [`Observable`] may be made
+/// through any heap of the same type, span and piece length.
+pub unsafe trait InPieces<'r>: Observable<'r> {
+    /// Bytes of a piece that its largest block does not have.
+    const OVERHEAD_BYTES: usize;
+
+    /// Bytes of the control structure of a heap whose pieces have at most `piece_bytes` bytes, from an address that is
+    /// a multiple of a cache line.
+    ///
+    /// # Time
+    ///
+    /// As [`without_pieces`](Self::without_pieces).
+    fn bytes_without_pieces(piece_bytes: usize) -> usize;
+
+    /// A heap that has no piece yet, whose control structure is in `control`.
+    ///
+    /// # Errors
+    ///
+    /// As [`RegionAllocator::new`].
+    ///
+    /// # Safety
+    ///
+    /// All pieces will lie in `span`, which follows `control`, and whose start is a multiple of
+    /// [`Contract::granule_bytes`]; its provenance is exposed.
+    ///
+    /// # Time
+    ///
+    /// Linear in the control structure.
+    unsafe fn without_pieces(
+        control: &'r mut [MaybeUninit<u8>],
+        span: Range<usize>,
+        piece_bytes: usize,
+    ) -> Result<Self, InitError>;
+
+    /// Bytes of the smallest piece that surely serves a request; `None` if no piece does.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    fn piece_bytes(size_bytes: usize, align_bytes: usize) -> Option<usize>;
+
+    /// Lends a piece: all of it is free from now on.
+    ///
+    /// # Safety
+    ///
+    /// It is part of the span, begins and ends at a multiple of [`Contract::granule_bytes`], is no longer than planned,
+    /// and no other heap has it.
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::deallocate`].
+    unsafe fn lend(&mut self, piece: Range<usize>);
+
+    /// Whether a piece has no live block.
+    ///
+    /// # Safety
+    ///
+    /// The piece was lent to this heap, and not withdrawn.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    unsafe fn is_empty(&self, piece: Range<usize>) -> bool;
+
+    /// Withdraws a piece.
+    ///
+    /// # Safety
+    ///
+    /// As [`is_empty`](Self::is_empty), and it is empty.
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::deallocate`].
+    unsafe fn withdraw(&mut self, piece: Range<usize>);
+
+    /// As [`deallocate`](RegionAllocator::deallocate); returns what would be the piece if the block was its last one:
+    /// the caller knows whether there is such a piece. `None` if the block was refused.
+    ///
+    /// # Safety
+    ///
+    /// As [`deallocate`](RegionAllocator::deallocate).
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::deallocate`].
+    unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>>;
+
+    /// Resizes a block if it need not move; returns whether it did.
+    ///
+    /// # Errors
+    ///
+    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes), which returns them before it moves a block.
+    ///
+    /// # Safety
+    ///
+    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes).
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::reallocate`], without a copy.
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError>;
+
+    /// As [`walk`](RegionAllocator::walk), for one piece.
+    ///
+    /// # Safety
+    ///
+    /// As [`is_empty`](Self::is_empty).
+    ///
+    /// # Time
+    ///
+    /// Linear in the piece.
+    unsafe fn walk_piece(&self, piece: Range<usize>, visitor: &mut dyn FnMut(Block));
+
+    /// As [`check`](RegionAllocator::check); `pieces` calls its argument with each piece.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](RegionAllocator::check).
+    ///
+    /// # Safety
+    ///
+    /// As [`is_empty`](Self::is_empty), for all pieces of this heap, which are no others.
+    ///
+    /// # Time
+    ///
+    /// As [`check`](RegionAllocator::check).
+    unsafe fn check_pieces(&self, pieces: &Pieces<'_>) -> Result<(), Corruption>;
+
+    /// As [`fingerprint`](RegionAllocator::fingerprint), without the blocks: only the index of the free ones.
+    ///
+    /// # Time
+    ///
+    /// Linear in the control structure and the free blocks.
+    fn fingerprint_of_index(&self, word: &mut dyn FnMut(usize));
 }
 
 /// A sequential heap whose live blocks can be set aside: their user has freed them, and they wait in a cache

@@ -188,6 +188,11 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 
     #[inline(always)]
+    fn found(last: usize) -> usize {
+        C::below_for::<W>(last).1
+    }
+
+    #[inline(always)]
     unsafe fn take(memory: Memory<W>, summary: &mut usize, last: usize) -> Option<(Offset, usize, ())> {
         let (below, rounded) = C::below_for::<W>(last);
         // SAFETY: the bitmap has a bit for the class of any size that a word can hold. If the bit is set, the list has

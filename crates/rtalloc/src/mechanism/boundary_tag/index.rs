@@ -58,6 +58,12 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// Bytes granted to a block request whose last byte is `last`, from a block that is large enough.
     fn granted(last: usize) -> usize;
 
+    /// The fewest bytes of a block of which [`take`](Self::take) finds every one for a request whose last byte is
+    /// `last`.
+    fn found(last: usize) -> usize {
+        bytes_through::<W>(last)
+    }
+
     /// Removes a block from the index that has a byte `last` and at least the granted size; returns it, the granted
     /// size and its former place. `last` is one less than the bytes that the request needs, not rounded to granules,
     /// and at least one less than the smallest block.

@@ -38,6 +38,7 @@
 mod header;
 mod index;
 mod init;
+mod pieces;
 mod regions;
 mod resize;
 mod tags;
@@ -352,6 +353,16 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
     }
 
+    /// The largest gap before a block at an alignment beyond the granule: one that is a granule too small for a block
+    /// grows by one alignment.
+    #[inline(always)]
+    fn most_gap(align_bytes: usize) -> usize {
+        match I::MIN_BLOCK > W::GRANULE {
+            true => align_bytes + (I::MIN_BLOCK - W::GRANULE),
+            false => align_bytes - W::GRANULE,
+        }
+    }
+
     /// Allocates at an alignment beyond the granule: finds a block with room to shift the payload, and frees the gap.
     ///
     /// ```text
@@ -368,11 +379,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             return Err(self.by_value().refuse(AllocError::Alignment));
         }
         let last = Self::last_byte(size_bytes);
-        // The largest gap: a gap one granule too small for a block grows by one alignment.
-        let most_gap = match I::MIN_BLOCK > W::GRANULE {
-            true => align_bytes + (I::MIN_BLOCK - W::GRANULE),
-            false => align_bytes - W::GRANULE,
-        };
+        let most_gap = Self::most_gap(align_bytes);
         if bytes_through::<W>(last + most_gap) > limit + W::BYTES {
             return Err(self.by_value().refuse(AllocError::TooLarge));
         }
@@ -426,9 +433,10 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
     }
 
-    /// Deallocates the block at an address if its tags are those of a live block.
+    /// Deallocates the block at an address if its tags are those of a live block. Returns the free block that it is in
+    /// then: its offset and its size.
     #[inline(always)]
-    fn try_release(&mut self, address: usize) -> Option<()> {
+    fn try_release(&mut self, address: usize) -> Option<(Offset, usize)> {
         let memory = self.memory();
         let LiveBlock { block, size, next, next_header, .. } = self.live_block(address)?;
         // SAFETY: the tags are those of a live block, so the words before and after it are tags.
@@ -457,8 +465,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             (*self.front()).stats.freed(size - W::BYTES);
             self.make_free(&mut summary, start, end, whole, place);
             I::store(memory, summary);
+            Some((start, whole))
         }
-        Some(())
     }
 
     /// Tags the memory from `block` to `end`, `size` bytes, as one free block and adds it to the index.

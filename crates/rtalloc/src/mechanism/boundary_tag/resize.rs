@@ -26,6 +26,29 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller guarantees a block of this heap. Old and new block are disjoint, and both are at least as
+        // long as the copy.
+        unsafe {
+            let Some(usable_bytes) = self.try_in_place(pointer, size_bytes, align_bytes)? else { return Ok(pointer) };
+            let moved = self.serve(size_bytes, align_bytes)?;
+            core::ptr::copy_nonoverlapping(pointer.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes));
+            self.deallocate(pointer);
+            Ok(moved)
+        }
+    }
+
+    /// Resizes a block if its neighbours allow; otherwise returns its usable bytes.
+    ///
+    /// # Safety
+    ///
+    /// As [`RegionAllocator::reallocate_bytes`].
+    #[inline(always)]
+    pub(super) unsafe fn try_in_place(
+        &mut self,
+        pointer: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<Option<usize>, AllocError> {
         let address = pointer.addr().get();
         if !align_bytes.is_power_of_two() {
             return Err(self.by_value().refuse(AllocError::Alignment));
@@ -43,19 +66,13 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         };
         let last = Self::last_byte(size_bytes);
         let is_aligned = address & (align_bytes - 1) == 0;
-        // SAFETY: the tags are those of a live block, so the next header is a tag. The blocks are disjoint, and both
-        // are at least as long as the copy.
-        unsafe {
-            let next_free = if next_header.is_live() { 0 } else { next_header.free_size() };
-            if is_aligned && last < size + next_free {
-                self.fit_in_place(block, tag, next_free, last);
-                return Ok(pointer);
-            }
-            let moved = self.serve(size_bytes, align_bytes)?;
-            core::ptr::copy_nonoverlapping(pointer.as_ptr(), moved.as_ptr(), size_bytes.min(size - W::BYTES));
-            self.deallocate(pointer);
-            Ok(moved)
+        let next_free = if next_header.is_live() { 0 } else { next_header.free_size() };
+        if !is_aligned || last >= size + next_free {
+            return Ok(Some(size - W::BYTES));
         }
+        // SAFETY: the tags are those of a live block, so the next header is a tag.
+        unsafe { self.fit_in_place(block, tag, next_free, last) };
+        Ok(None)
     }
 
     /// Resizes a live block in place so that its last byte is `last`; the rest becomes or stays free.

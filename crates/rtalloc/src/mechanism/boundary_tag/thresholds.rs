@@ -83,6 +83,11 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
     }
 
     #[inline(always)]
+    fn found(last: usize) -> usize {
+        I::found(last)
+    }
+
+    #[inline(always)]
     unsafe fn take(memory: Memory<W>, summary: &mut I::Summary, last: usize) -> Option<(Offset, usize, I::Place)> {
         // SAFETY: the summary is `I`'s, and loaded.
         unsafe { I::take(memory, summary, last) }

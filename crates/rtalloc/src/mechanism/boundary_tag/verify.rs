@@ -7,43 +7,53 @@ use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
 
+/// Calls a visitor with the first block and the sentinel of each region.
+type Regions<'a> = dyn Fn(&mut dyn FnMut(Offset, Offset)) + 'a;
+
 impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
     /// Calls `visit` with every block of every region.
     pub(super) fn visit_blocks(&self, visit: &mut dyn FnMut(Block)) {
-        self.for_each_region(&mut |sentinel| {
-            let mut block = self.first_block(sentinel);
-            while block != sentinel {
-                // SAFETY: `block` is the region's first block, or the end of the previous one and not the sentinel.
-                let tag = unsafe { self.header(block) }.tag();
-                let size_bytes = tag.size();
-                visit(Block {
-                    address: self.memory().address(block),
-                    front_bytes: W::BYTES,
-                    size_bytes,
-                    usable_bytes: size_bytes - W::BYTES,
-                    free: !tag.is_live() || tag.is_aside::<G>(),
-                });
-                block = block.up(size_bytes);
-            }
-        });
+        self.for_each_region(&mut |sentinel| self.visit_between(self.first_block(sentinel), sentinel, visit));
+    }
+
+    /// Calls `visit` with every block from `first` to the sentinel of its region.
+    pub(super) fn visit_between(&self, first: Offset, sentinel: Offset, visit: &mut dyn FnMut(Block)) {
+        let mut block = first;
+        while block != sentinel {
+            // SAFETY: `block` is the region's first block, or the end of the previous one and not the sentinel.
+            let tag = unsafe { self.header(block) }.tag();
+            let size_bytes = tag.size();
+            visit(Block {
+                address: self.memory().address(block),
+                front_bytes: W::BYTES,
+                size_bytes,
+                usable_bytes: size_bytes - W::BYTES,
+                free: !tag.is_live() || tag.is_aside::<G>(),
+            });
+            block = block.up(size_bytes);
+        }
     }
 
     /// Verifies all tags, then the index.
     pub(super) fn verify(&self) -> Result<(), Corruption> {
-        let mut free_blocks = 0;
         self.verify_sentinels()?;
+        self.verify_regions(&|visit| self.for_each_region(&mut |sentinel| visit(self.first_block(sentinel), sentinel)))
+    }
+
+    /// Verifies the tags of the regions, each from its first block to its sentinel, then the index.
+    pub(super) fn verify_regions(&self, regions: &Regions<'_>) -> Result<(), Corruption> {
+        let mut free_blocks = 0;
         let mut result = Ok(());
-        self.for_each_region(&mut |sentinel| {
+        regions(&mut |first, sentinel| {
             if result.is_ok() {
-                result = self.verify_region(sentinel, &mut free_blocks);
+                result = self.verify_region(first, sentinel, &mut free_blocks);
             }
         });
         result?;
         self.verify_front()?;
         let is_place = |block: Offset| {
             let mut is_inside = false;
-            self.for_each_region(&mut |sentinel| {
-                let first = self.first_block(sentinel);
+            regions(&mut |first, sentinel| {
                 is_inside |= block.bytes_from(first) < sentinel.bytes_from(first);
             });
             is_inside && block.is_aligned(W::GRANULE)
@@ -104,9 +114,9 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     }
 
     /// Verifies the tags of one region and counts its free blocks.
-    fn verify_region(&self, sentinel: Offset, free_blocks: &mut usize) -> Result<(), Corruption> {
+    fn verify_region(&self, first: Offset, sentinel: Offset, free_blocks: &mut usize) -> Result<(), Corruption> {
         let memory = self.memory();
-        let mut block = self.first_block(sentinel);
+        let mut block = first;
         let mut prev_free = false;
         loop {
             let broken = |invariant| Err(Corruption { invariant, address: memory.address(block) });
@@ -150,6 +160,11 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             word(block.address);
             word(block.size_bytes | usize::from(block.free));
         });
+        self.emit_index(word);
+    }
+
+    /// Emits the lists in their order.
+    pub(super) fn emit_index(&self, word: &mut dyn FnMut(usize)) {
         // SAFETY: `init` initialised the index.
         unsafe {
             I::lists(self.memory(), &mut |list, block| {

@@ -1,0 +1,163 @@
+//! A tag heap whose memory comes in pieces.
+//!
+//! A piece is a region without a record. Its first block has its header at the end of the first granule, and the
+//! sentinel's header is its last word: as blocks are of whole granules, it loses one granule.
+//!
+//! ```text
+//! piece  [unused, header][first block ...][header 0]
+//! ```
+
+use super::{Front, Header, Named, TagHeap, index_word_at, sentinels_at};
+use crate::contract::{AllocError, Block, Corruption, InPieces, InitError, Pieces};
+use crate::mechanism::memory::Offset;
+use crate::mechanism::stats::StatsPolicy;
+use crate::mechanism::validation::Validation;
+use crate::mechanism::word::Width;
+use crate::region::{Region, round_up};
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
+    /// The first block of a piece, and its sentinel.
+    #[inline(always)]
+    fn ends(&self, piece: &Range<usize>) -> (Offset, Offset) {
+        (self.memory().offset(piece.start).up(W::GRANULE), self.memory().offset(piece.end))
+    }
+}
+
+// SAFETY: a piece is tagged like a region, and pieces never coalesce: each ends with a live sentinel, and the PREV_FREE
+// flag of its first block is never set. What the queries of `Observable` read beside tags is the same in all heaps of
+// a span: it is never written again.
+unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InPieces<'r> for TagHeap<'r, I, W, T, G> {
+    const OVERHEAD_BYTES: usize = W::GRANULE;
+
+    fn bytes_without_pieces(piece_bytes: usize) -> usize {
+        let front_bytes = Self::front_bytes().next_multiple_of(Self::BASE_ALIGN);
+        front_bytes + I::bytes(piece_bytes.saturating_sub(W::GRANULE).max(I::MIN_BLOCK))
+    }
+
+    unsafe fn without_pieces(
+        control: &'r mut [MaybeUninit<u8>],
+        span: Range<usize>,
+        piece_bytes: usize,
+    ) -> Result<Self, InitError> {
+        let max_block = piece_bytes.saturating_sub(W::GRANULE).max(I::MIN_BLOCK);
+        let needed_bytes = Self::BASE_ALIGN - 1 + Self::front_bytes() + I::bytes(max_block);
+        let too_small = InitError::TooSmall { needed_bytes };
+        let start = control.as_ptr().addr();
+        let base = start.checked_add(Self::front_bytes()).and_then(|base| round_up(base, Self::BASE_ALIGN));
+        let base = base.ok_or(too_small)?;
+        let room = (start + control.len()).checked_sub(base).ok_or(too_small)?;
+        if room < I::bytes(max_block) {
+            return Err(too_small);
+        }
+        if span.end.checked_sub(base).is_none_or(|reach| reach > W::MAX) {
+            return Err(InitError::OutOfReach { max_span_bytes: W::MAX });
+        }
+        let _control = Region::new(control);
+        let base = NonNull::new(core::ptr::with_exposed_provenance_mut(base)).ok_or(too_small)?;
+        let heap = TagHeap { base, regions: PhantomData, kind: PhantomData };
+        let memory = heap.memory();
+        let first_address = span.start.wrapping_add(W::GRANULE);
+        // SAFETY: the front and the index lie in `control`. They are aligned, because the base is a multiple of
+        // BASE_ALIGN and whole `usize`s precede it.
+        unsafe {
+            heap.front().write(Front {
+                limit: max_block - W::BYTES,
+                span: memory.offset(span.end),
+                first_address,
+                block_granules: span.end.wrapping_sub(first_address) / W::GRANULE,
+                stats: T::default(),
+            });
+            memory.store_bits(Offset::BASE.down(size_of::<usize>()), 0);
+            memory.store_bits(index_word_at::<W>(), 0);
+            memory.store_bits(sentinels_at::<W>(), Offset::BASE.bytes());
+            I::init(memory, max_block);
+        }
+        Ok(heap)
+    }
+
+    #[inline(always)]
+    fn piece_bytes(size_bytes: usize, align_bytes: usize) -> Option<usize> {
+        // So that nothing below overflows, nor exceeds what a class can be computed for.
+        let is_small = size_bytes.wrapping_sub(1) < W::MAX / 4 && align_bytes <= W::MAX / 4;
+        is_small.then(|| {
+            let last = Self::last_byte(size_bytes);
+            let is_aligned = align_bytes > W::GRANULE;
+            let (gap, least) =
+                if is_aligned { (Self::most_gap(align_bytes), align_bytes + W::GRANULE) } else { (0, 0) };
+            I::found(last + gap).max(least) + W::GRANULE
+        })
+    }
+
+    unsafe fn lend(&mut self, piece: Range<usize>) {
+        let memory = self.memory();
+        let (first, sentinel) = self.ends(&piece);
+        // SAFETY: the piece is the heap's from now on, and in no list.
+        unsafe {
+            self.set_header(sentinel, Header::live(0).with_prev_free(true));
+            let mut summary = I::load(memory);
+            self.make_free(&mut summary, first, sentinel, sentinel.bytes_from(first), I::NOWHERE);
+            I::store(memory, summary);
+        }
+    }
+
+    unsafe fn is_empty(&self, piece: Range<usize>) -> bool {
+        let (first, sentinel) = self.ends(&piece);
+        // SAFETY: the piece is the heap's, so it begins with a block.
+        let header = unsafe { self.header(first) };
+        !header.is_live() && header.free_size() == sentinel.bytes_from(first)
+    }
+
+    unsafe fn withdraw(&mut self, piece: Range<usize>) {
+        let memory = self.memory();
+        let (first, _) = self.ends(&piece);
+        // SAFETY: the piece is empty, so its only block is free and in the index.
+        unsafe {
+            let mut summary = I::load(memory);
+            I::remove(memory, &mut summary, first);
+            I::store(memory, summary);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
+        let address = block.addr().get();
+        let Some((start, size)) = self.by_value().try_release(address) else {
+            self.by_value().report_misuse(address);
+            return None;
+        };
+        let first = self.memory().address(start);
+        Some(first.wrapping_sub(W::GRANULE)..first.wrapping_add(size))
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        // SAFETY: the caller guarantees a block of this heap.
+        unsafe { self.try_in_place(block, size_bytes, align_bytes) }.map(|unfit| unfit.is_none())
+    }
+
+    unsafe fn walk_piece(&self, piece: Range<usize>, visitor: &mut dyn FnMut(Block)) {
+        let (first, sentinel) = self.ends(&piece);
+        self.visit_between(first, sentinel, visitor);
+    }
+
+    unsafe fn check_pieces(&self, pieces: &Pieces<'_>) -> Result<(), Corruption> {
+        self.verify_regions(&|visit| {
+            pieces(&mut |piece| {
+                let (first, sentinel) = self.ends(&piece);
+                visit(first, sentinel);
+            });
+        })
+    }
+
+    fn fingerprint_of_index(&self, word: &mut dyn FnMut(usize)) {
+        self.emit_index(word);
+    }
+}
