@@ -1,24 +1,19 @@
-//! A program whose global allocator is arenas in a static, first with a slot for each thread, then with more threads
-//! than slots.
+//! A program whose global allocator is pooled arenas in a static, first with a slot for each thread, then with more
+//! threads than slots.
 
 mod program;
 
 use rtalloc::adapt::{Global, Memory, ThreadSlots};
-use rtalloc::{Arenas, ArenasConfig, SharedAllocator, TagConfig};
+use rtalloc::{PooledArenas, PooledArenasConfig, SharedAllocator};
 
 const BYTES: usize = 256 << 20;
 const SLOTS: usize = 9;
-const CONFIG: ArenasConfig<TagConfig> = ArenasConfig {
-    slots: SLOTS,
-    reclaim_budget: 2,
-    reclaim_budget_on_miss: 32,
-    heap: TagConfig { max_region_bytes: 0 },
-};
+const CONFIG: PooledArenasConfig = PooledArenasConfig { slots: SLOTS, reclaim_budget: 2, chunk_bytes: 0 };
 
 static MEMORY: Memory<BYTES> = Memory::new();
 
 #[global_allocator]
-static HEAP: Global<Arenas<'static>, ThreadSlots> = Global::configured(&MEMORY, ThreadSlots::new(), CONFIG);
+static HEAP: Global<PooledArenas<'static>, ThreadSlots> = Global::configured(&MEMORY, ThreadSlots::new(), CONFIG);
 
 /// One test, because threads and slots are counted.
 #[test]

@@ -5,6 +5,7 @@ pub mod arenas;
 pub mod atomics;
 pub mod bitmap_buddy;
 pub mod compact_fit;
+pub mod pooled_arenas;
 pub mod tree_buddy;
 
 #[doc(inline)]
@@ -13,6 +14,8 @@ pub use arenas::{ArenaSlot, Arenas, ArenasConfig};
 pub use bitmap_buddy::{BitmapBuddy, BitmapConfig};
 #[doc(inline)]
 pub use compact_fit::{SharedCompactFit, SharedCompactFitConfig};
+#[doc(inline)]
+pub use pooled_arenas::{PooledArenas, PooledArenasConfig, PooledSlot};
 #[doc(inline)]
 pub use tree_buddy::TreeBuddy;
 

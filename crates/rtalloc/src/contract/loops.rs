@@ -21,7 +21,7 @@ pub enum LoopBound {
     FreeBlocks,
     /// Pages. No useful bound: only the cost of each is known.
     Pages,
-    /// Words of a bitmap buddy, on all levels together; the region's size determines them.
+    /// Words of a bitmap buddy, on all levels together, or of a pool of chunks; the region's size determines them.
     Words,
     /// Levels of a bitmap buddy: at most 6.
     BitmapLevels,

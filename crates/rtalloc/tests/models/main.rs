@@ -10,6 +10,7 @@
 //! | [`controls`] | explorations, and the ordering mutation tests |
 //! | [`numbers`] | numbers that threads take and return |
 //! | [`scenarios`] | what the threads do, for any shared heap |
+//! | [`chunk_pool`] | the pool of pooled arenas by itself |
 //! | [`remote_frees`] | the remote-free queues of arenas by themselves |
 //! | [`reach`] | what the model checker does not explore |
 //! | [`compact_fit`] | objects that move during concurrent accesses |
@@ -17,6 +18,7 @@
 
 #[path = "../shared/bits.rs"]
 mod bits;
+mod chunk_pool;
 mod compact_fit;
 mod controls;
 mod numbers;
@@ -35,6 +37,7 @@ use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whol
 use rtalloc::concurrent::tree_buddy::{
     Everything, Faithful, InBand, Layout, Options, OutOfBand, ReadsFirst, TreeBuddy,
 };
+use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
 use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::word::Offset16;
 use rtalloc::{SharedAllocator, Tlsf};
@@ -126,6 +129,34 @@ fn arenas() {
         Model::of::<ThreeArenas>("others free", scenarios::others_free::<ThreeArenas>).within(2, 3),
     ];
     controls::verify("arenas", &[heaps.as_slice(), &remote_frees::models()].concat());
+}
+
+/// Pooled arenas of the smallest tags.
+type Pooled = PooledArenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>;
+
+fixture! {
+    /// Three slots that share two chunks, each for one block or two.
+    TwoChunks: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
+    region: 0x900, size: 200, large: 400
+}
+
+#[test]
+fn pooled_arenas() {
+    let heaps = [
+        Model::of::<TwoChunks>("each its own", scenarios::each_its_own::<TwoChunks>).fewer(2),
+        Model::of::<TwoChunks>("large and small", scenarios::large_and_small::<TwoChunks>).fewer(2),
+        Model::of::<TwoChunks>("both are refused", scenarios::both_are_refused::<TwoChunks>),
+        Model::of::<TwoChunks>("freed is known", scenarios::freed_is_known::<TwoChunks>),
+        Model::of::<TwoChunks>("one frees twice", scenarios::one_frees_twice::<TwoChunks>).within(2, 3),
+        Model::of::<TwoChunks>("one frees", scenarios::one_frees::<TwoChunks>).within(2, 3),
+        Model::of::<TwoChunks>("whole after small", scenarios::whole_after_small::<TwoChunks>).within(2, 3),
+        Model::of::<TwoChunks>("small and whole", scenarios::small_and_whole::<TwoChunks>).within(2, 3),
+        Model::of::<TwoChunks>("slot is adopted", scenarios::slot_is_adopted::<TwoChunks>).within(2, 3),
+        Model::of::<TwoChunks>("others free", scenarios::others_free::<TwoChunks>).within(2, 3),
+    ];
+    // The queues are those of arenas, whose test explores them further.
+    let queues = remote_frees::models().map(|model| model.within(2, 2));
+    controls::verify("pooled arenas", &[heaps.as_slice(), &chunk_pool::models(), &queues].concat());
 }
 
 /// Bitmaps of words of two bits, with a line for each of two slots.

@@ -1,24 +1,42 @@
 //! Arenas whose last slot the tests use: the memory of the others must not appear.
 
-use rtalloc::contract::{AllocError, Block, Contract, Corruption, InitError, Observable, SharedError, Stats};
-use rtalloc::{Arenas, ArenasConfig, RegionAllocator, SharedAllocator, Slot, Tlsf};
+use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
+use rtalloc::contract::{AllocError, Block, Contract, Corruption, InPieces, InitError, Observable, SharedError, Stats};
+use rtalloc::{Arenas, ArenasConfig, RegionAllocator, SharedAllocator, Slot};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// The last slot of [`Arenas`] with `SLOTS` slots.
+/// A heap whose slots have memory of their own.
+pub trait OfSlots: SharedAllocator<'static> + 'static {
+    /// The configuration for so many slots.
+    fn config(slots: usize) -> Self::Config;
+}
+
+impl<H: Observable<'static> + 'static> OfSlots for Arenas<'static, H> {
+    fn config(slots: usize) -> Self::Config {
+        ArenasConfig { slots, ..ArenasConfig::default() }
+    }
+}
+
+impl<H: InPieces<'static> + 'static> OfSlots for PooledArenas<'static, H> {
+    fn config(slots: usize) -> Self::Config {
+        PooledArenasConfig { slots, ..PooledArenasConfig::default() }
+    }
+}
+
+/// The last slot of a heap with `SLOTS` slots.
 #[repr(transparent)]
-pub struct WithSlots<const SLOTS: usize, H: Observable<'static> + 'static = Tlsf<'static>>(Arenas<'static, H>);
+pub struct WithSlots<const SLOTS: usize, S: OfSlots = Arenas<'static>>(S);
 
-type SlotOf<'h, H> = <Arenas<'static, H> as SharedAllocator<'static>>::Slot<'h>;
-
-impl<const SLOTS: usize, H: Observable<'static> + 'static> WithSlots<SLOTS, H> {
-    fn slot(&self) -> SlotOf<'_, H> {
+impl<const SLOTS: usize, S: OfSlots> WithSlots<SLOTS, S> {
+    fn slot(&self) -> S::Slot<'_> {
         // SAFETY: the slot exists, and one thread uses the heap.
         unsafe { self.0.slot(SLOTS - 1) }
     }
 
     /// The heap, for methods that need exclusive access.
-    fn whole(&self) -> ManuallyDrop<Arenas<'static, H>> {
+    fn whole(&self) -> ManuallyDrop<S> {
+        assert_eq!(size_of::<S>(), size_of::<usize>(), "a heap is one pointer");
         // SAFETY: a heap is one pointer, and no operation is running.
         unsafe { std::mem::transmute_copy(&self.0) }
     }
@@ -34,14 +52,13 @@ fn alone(error: SharedError) -> AllocError {
 }
 
 // SAFETY: the blocks are those of the arenas.
-unsafe impl<const SLOTS: usize, H: Observable<'static> + 'static> RegionAllocator<'static> for WithSlots<SLOTS, H> {
+unsafe impl<const SLOTS: usize, S: OfSlots> RegionAllocator<'static> for WithSlots<SLOTS, S> {
     type Config = ();
 
-    const CONTRACT: Contract = <Arenas<'static, H> as SharedAllocator<'static>>::CONTRACT.single_user;
+    const CONTRACT: Contract = S::CONTRACT.single_user;
 
     fn new(region: &'static mut [MaybeUninit<u8>], (): ()) -> Result<Self, InitError> {
-        let config = ArenasConfig { slots: SLOTS, ..ArenasConfig::default() };
-        Arenas::new(region, config).map(WithSlots)
+        S::new(region, S::config(SLOTS)).map(WithSlots)
     }
 
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {

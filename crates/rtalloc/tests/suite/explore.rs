@@ -15,7 +15,7 @@ mod pinned;
 pub use pinned::assert_explored;
 
 use super::memory::{Buffer, Pattern, fingerprint, servable, smallest_region_bytes};
-use super::subject::{Subject, facts, has_frames};
+use super::subject::{Subject, facts, has_frames, may_let_go};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use rtalloc::contract::{AllocError, Block, Coalescing};
@@ -226,8 +226,7 @@ impl Explorer {
             let outcome = self.run(allocator, step, &live);
             let after = fingerprint(allocator);
             if let Outcome::Refused(error) = outcome {
-                let may_let_go = facts().coalescing == Coalescing::Deferred;
-                assert!(before == after || may_let_go, "{step:x?} was refused and changed the state");
+                assert!(before == after || may_let_go(), "{step:x?} was refused and changed the state");
                 assert_eq!(error, AllocError::Exhausted, "{step:x?} on {live:x?}");
             }
             if let (Step::Allocate(size_bytes, 1), true) = (step, facts().largest_is_exact) {

@@ -348,11 +348,12 @@ impl<'b> Damage<'b> {
             // The heap beneath saw it when it got the block back: the block is lost, and nothing else.
             return self.assert_others_unharmed(victim, ruined, &what);
         }
-        assert_eq!(seen[0].address, victim.address(), "{what}");
         if !matches!(act, Act::Free) && answer != Some(AllocError::Misused) {
-            // It was moved before the damage was seen: the old block is lost, and nothing else.
+            // It was moved before the damage was seen, there or at the free block beside it, which was not allocated:
+            // one of them is lost, and nothing else.
             return self.assert_others_unharmed(victim, ruined, &what);
         }
+        assert_eq!(seen[0].address, victim.address(), "{what}");
         assert!(damaged == self.buffer.bytes() || self.has_stats, "{what}: reported, and bytes changed nevertheless");
         // Undone, the damage leaves a whole heap.
         let offset = address - self.buffer.start();

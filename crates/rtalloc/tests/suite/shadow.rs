@@ -2,7 +2,7 @@
 
 use super::memory::{Buffer, Pattern, fingerprint, foreign};
 use super::ops::Op;
-use super::subject::{Subject, counts_refusals, facts, has_frames};
+use super::subject::{Subject, counts_refusals, facts, has_frames, may_let_go};
 use rtalloc::contract::{AllocError, Block, Coalescing, Contract};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -223,7 +223,9 @@ impl<'b> Shadow<'b> {
         );
         assert!(address.is_multiple_of(align_bytes), "served {asked} at {address:#x}");
         assert!(address.is_multiple_of(contract.alignment_bytes), "a block at {address:#x} for {asked}");
-        let block = address - contract.header_bytes..address + usable_bytes;
+        // A run of whole pages has no header before it.
+        let is_run = contract.page_bytes != 0 && address.is_multiple_of(contract.page_bytes);
+        let block = address - if is_run { 0 } else { contract.header_bytes }..address + usable_bytes;
         let extent = self.extents.iter().find(|extent| extent.start <= block.start && block.end <= extent.end);
         let extent = extent.unwrap_or_else(|| panic!("served {asked} with {block:x?}, outside {:x?}", self.extents));
         let high_water_bytes = block.end.saturating_sub(self.extents[0].start);
@@ -323,9 +325,7 @@ impl<'b> Shadow<'b> {
         };
         assert!(is_right, "refused {asked} with the wrong error: {error:?}");
         let Some(before) = before else { return };
-        // The heap may release quarantined blocks and still find no memory.
-        let may_let_go = error == AllocError::Exhausted && facts().coalescing == Coalescing::Deferred;
-        if !may_let_go {
+        if error != AllocError::Exhausted || !may_let_go() {
             self.assert_unchanged(before, &asked);
         }
     }
@@ -395,7 +395,9 @@ impl<'b> Shadow<'b> {
                 block.size_bytes.is_multiple_of(contract.granule_bytes),
                 "{block:x?} is not a whole number of granules"
             );
-            assert!(block.front_bytes >= contract.header_bytes || is_beneath, "{block:x?}");
+            // The tag of a run of pages is elsewhere.
+            let is_run = contract.page_bytes != 0 && block.front_bytes == 0;
+            assert!(block.front_bytes >= contract.header_bytes || is_beneath || is_run, "{block:x?}");
             assert!(block.usable_bytes + block.front_bytes <= block.size_bytes, "{block:x?}");
             assert!(start + block.size_bytes <= extent.end, "{block:x?} ends outside {extent:x?}");
             if block.free {

@@ -4,7 +4,8 @@
 //! its type. A [`Subject`] calls the allocator through a table of functions, and does nothing else.
 
 use rtalloc::contract::{
-    AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
+    AllocError, Block, Coalescing, Contract, Corruption, InitError, Mechanism, MultiRegion, RegionAllocator, RegionId,
+    RemoveError, Stats,
 };
 use std::cell::Cell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -56,6 +57,11 @@ pub struct Subject {
 /// The contract of the allocator under test on this thread.
 pub fn facts() -> Contract {
     *CONTRACT.get().expect("`with` selects the allocator")
+}
+
+/// Whether an exhausted heap may have given memory back before it refused: from a quarantine, or a slot's spare chunk.
+pub fn may_let_go() -> bool {
+    facts().coalescing == Coalescing::Deferred || facts().mechanism == Mechanism::Arenas && facts().page_bytes != 0
 }
 
 /// Whether the allocator under test frames the blocks of another, whose free blocks may be too small for a frame.

@@ -384,7 +384,7 @@ struct Remote<'h, H, A: Atomics> {
 }
 
 /// A result of a slow path. It is returned in two registers, so that the fast path needs no memory for it.
-struct SlowResult {
+pub(super) struct SlowResult {
     block: Option<NonNull<u8>>,
     /// Why there is no block.
     error: SharedError,

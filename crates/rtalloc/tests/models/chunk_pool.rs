@@ -1,0 +1,172 @@
+//! The pool of chunks by itself: takers of runs that cross words, and of single chunks.
+
+use crate::controls::Model;
+use crate::scene::{self, Loomed};
+use rtalloc::concurrent::pooled_arenas::pool::{
+    Missed, Pool, WORD_CHUNKS, claim_steps, give_steps, take_short_steps, take_steps,
+};
+use std::ptr::NonNull;
+
+const WORDS: usize = 2;
+const CHUNK_BYTES: usize = 16;
+const CHUNKS: usize = WORDS * WORD_CHUNKS;
+/// The words, then the chunks.
+const REGION_BYTES: usize = WORDS * size_of::<usize>() + CHUNKS * CHUNK_BYTES;
+
+/// A pool, and the memory of its chunks.
+#[derive(Clone, Copy)]
+struct Chunks {
+    pool: Pool<'static, Loomed>,
+    memory: NonNull<u8>,
+}
+
+impl Chunks {
+    /// In a fresh region, which threads will share: a pool that has these chunks.
+    fn new(has: impl Fn(usize) -> bool) -> Self {
+        let start = NonNull::from(scene::region()).cast::<u8>();
+        start.expose_provenance();
+        for word in 0..WORDS {
+            let bits = (0..WORD_CHUNKS).filter(|bit| has(word * WORD_CHUNKS + bit)).map(|bit| 1 << bit).sum();
+            // SAFETY: the words are at the region's start, aligned.
+            unsafe { start.cast::<usize>().add(word).write(bits) };
+        }
+        // SAFETY: the words are initialised, and used only as a pool; the chunks follow.
+        let chunks = unsafe {
+            let memory = start.add(WORDS * size_of::<usize>());
+            Chunks { pool: Pool::at(start.addr().get(), WORDS), memory }
+        };
+        scene::share();
+        chunks
+    }
+
+    fn memory_of(self, first: usize) -> NonNull<u8> {
+        // SAFETY: the chunk is in the region.
+        unsafe { self.memory.add(first * CHUNK_BYTES) }
+    }
+
+    fn own(self, first: usize, run: usize) {
+        scene::own(self.memory_of(first), run * CHUNK_BYTES);
+    }
+
+    fn take(self, run: usize) -> Result<usize, Missed> {
+        // Short runs as pieces are taken, if they need not cross the words.
+        let answer = match run {
+            1 => scene::measured(Some(take_short_steps(WORDS)), || self.pool.take_short(run)),
+            _ => scene::measured(Some(take_steps(WORDS, run)), || self.pool.take(run, 0, |first| first)),
+        };
+        answer.inspect(|&first| self.own(first, run))
+    }
+
+    fn claim(self, first: usize, run: usize) -> bool {
+        let is_taken = scene::measured(Some(claim_steps(run)), || self.pool.claim(first, run));
+        if is_taken {
+            self.own(first, run);
+        }
+        is_taken
+    }
+
+    fn give(self, first: usize, run: usize) {
+        scene::disown(self.memory_of(first), run * CHUNK_BYTES);
+        scene::measured(Some(give_steps(run)), || self.pool.give(first, run));
+    }
+
+    /// All threads have ended: the pool has these chunks, and no other.
+    fn close(self, has: impl Fn(usize) -> bool) {
+        scene::gather();
+        if !scene::is_void() {
+            assert!((0..CHUNKS).all(|chunk| self.pool.has(chunk) == has(chunk)), "a chunk was lost, or is there twice");
+        }
+    }
+}
+
+/// A run is in the pool at every moment, first at the end, then at the start: no search may find that there is none.
+fn one_is_there<const RUN: usize>() {
+    const { assert!(RUN <= WORD_CHUNKS) }
+    let chunks = Chunks::new(|chunk| chunk >= CHUNKS - RUN);
+    chunks.own(0, RUN);
+    let other = loom::thread::spawn(move || {
+        chunks.give(0, RUN);
+        chunks.claim(CHUNKS - RUN, RUN)
+    });
+    let mine = chunks.take(RUN);
+    let is_claimed = other.join().expect("the thread ends");
+    assert!(scene::is_void() || mine != Err(Missed::Exhausted), "exhausted, while a run was there all the time");
+    chunks.close(|chunk| {
+        chunk < RUN && mine != Ok(0) || chunk >= CHUNKS - RUN && !is_claimed && mine != Ok(CHUNKS - RUN)
+    });
+}
+
+/// The first chunk of a run that crosses the words is taken; the rest is long enough at every moment.
+fn one_end_is_taken() {
+    const RUN: usize = 4;
+    const FIRST: usize = WORD_CHUNKS - 3;
+    let chunks = Chunks::new(|chunk| (FIRST..FIRST + RUN + 1).contains(&chunk));
+    let other = loom::thread::spawn(move || chunks.take(1));
+    let mine = chunks.take(RUN);
+    let short = other.join().expect("the thread ends");
+    assert!(scene::is_void() || mine != Err(Missed::Exhausted), "exhausted, while a run was there all the time");
+    let is_taken = |chunk| mine.is_ok_and(|at| (at..at + RUN).contains(&chunk)) || short == Ok(chunk);
+    chunks.close(|chunk| (FIRST..FIRST + RUN + 1).contains(&chunk) && !is_taken(chunk));
+}
+
+/// Two threads take runs that cross the words and overlap, and give them back; one after the other has room.
+fn runs_overlap() {
+    const RUN: usize = 4;
+    let chunks = Chunks::new(|chunk| (WORD_CHUNKS - 3..WORD_CHUNKS + 3).contains(&chunk));
+    let turn = move |run: usize| match chunks.take(run) {
+        Ok(first) => chunks.give(first, run),
+        Err(missed) => assert!(scene::is_void() || missed == Missed::Contended || run == RUN),
+    };
+    let other = loom::thread::spawn(move || turn(RUN));
+    turn(RUN);
+    turn(1);
+    other.join().expect("the thread ends");
+    chunks.close(|chunk| (WORD_CHUNKS - 3..WORD_CHUNKS + 3).contains(&chunk));
+}
+
+/// Two threads take the only chunk and give it back.
+fn the_same_chunk() {
+    let chunks = Chunks::new(|chunk| chunk == 0);
+    let turn = move || {
+        if let Ok(first) = chunks.take(1) {
+            chunks.give(first, 1);
+        }
+    };
+    let other = loom::thread::spawn(turn);
+    turn();
+    other.join().expect("the thread ends");
+    chunks.close(|chunk| chunk == 0);
+}
+
+/// A thread gives back a whole word and a chunk of the next one, while another searches for a run of both.
+fn whole_word() {
+    const RUN: usize = WORD_CHUNKS + 1;
+    let chunks = Chunks::new(|chunk| chunk == WORD_CHUNKS + 1);
+    chunks.own(0, RUN);
+    let other = loom::thread::spawn(move || chunks.give(0, RUN));
+    let mine = [chunks.take(RUN), chunks.take(1)];
+    other.join().expect("the thread ends");
+    let taken = mine.map(|answer| answer.map_or(0..0, |first| first..first + 1));
+    let [long, short] = taken;
+    let long = if long.is_empty() { 0..0 } else { long.start..long.start + RUN };
+    chunks.close(|chunk| chunk <= WORD_CHUNKS + 1 && !long.contains(&chunk) && !short.contains(&chunk));
+}
+
+/// All of them.
+pub fn models() -> [Model; 6] {
+    let model = |name, execution| Model {
+        name,
+        region_bytes: REGION_BYTES,
+        preemptions: None,
+        stores_are_ordered: false,
+        execution,
+    };
+    [
+        model("one is there", one_is_there::<1>),
+        model("one word is there", one_is_there::<WORD_CHUNKS>),
+        model("one end is taken", one_end_is_taken),
+        model("the same chunk", the_same_chunk),
+        model("runs overlap", runs_overlap).within(3, 4),
+        model("a whole word", whole_word),
+    ]
+}
