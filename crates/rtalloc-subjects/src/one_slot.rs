@@ -5,6 +5,7 @@ use crate::adapter::Choice;
 use rtalloc::concurrent::arenas::ArenasConfig;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig};
 use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
+use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
 
 /// Heaps with one slot.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,12 @@ pub struct OneSlot;
 impl<C: Default> Choice<ArenasConfig<C>> for OneSlot {
     fn config() -> ArenasConfig<C> {
         ArenasConfig { slots: SLOTS, ..ArenasConfig::default() }
+    }
+}
+
+impl Choice<PooledArenasConfig> for OneSlot {
+    fn config() -> PooledArenasConfig {
+        PooledArenasConfig { slots: SLOTS, ..PooledArenasConfig::default() }
     }
 }
 
@@ -29,6 +36,14 @@ pub(crate) const ARENAS: LoopLimits = LoopLimits {
     remote_frees: Some(|| <OneSlot as Choice<ArenasConfig<()>>>::config().reclaim_budget),
     remote_frees_on_miss: Some(|| <OneSlot as Choice<ArenasConfig<()>>>::config().reclaim_budget_on_miss),
     pending_words: Some(|| SLOTS.div_ceil(usize::BITS as usize)),
+    ..LoopLimits::NONE
+};
+
+/// Loop limits of [`OneSlot`]'s pooled arenas.
+pub(crate) const POOLED_ARENAS: LoopLimits = LoopLimits {
+    remote_frees: Some(|| <OneSlot as Choice<PooledArenasConfig>>::config().reclaim_budget),
+    pending_words: Some(|| SLOTS.div_ceil(usize::BITS as usize)),
+    words: Some(|region_bytes| <PooledArenas<'static>>::max_words(region_bytes, 0)),
     ..LoopLimits::NONE
 };
 

@@ -8,6 +8,7 @@ use crate::one_slot::{self, OneSlot};
 use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, handles, peers, pools};
 use rtalloc::adapt::SingleUser;
 use rtalloc::compact_fit::{DefaultLadder, Framed, PaperLadder};
+use rtalloc::concurrent::PooledArenas;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
@@ -194,6 +195,22 @@ const OTHERS: &[Subject] = &[
                           the arenas",
                 worst_cases: WorstCases::GoodFit,
                 loop_limits: one_slot::ARENAS,
+                ..About::NOTHING
+            },
+        )
+    },
+    Subject {
+        family: <Tlsf<'static>>::CONTRACT.mechanism.name(),
+        ..configured::<SingleUser<'static, PooledArenas<'static>>, OneSlot>(
+            "pooled-arenas",
+            About {
+                summary: "A TLSF heap for each slot, whose memory comes from one pool of chunks and goes back when it is empty; large blocks \
+                          are runs of chunks; remote-free queues as in arenas.",
+                wins: "as arenas, and no slot has a share: any request up to the longest run of free chunks, by any slot",
+                loses: "a small live block keeps its chunk; an allocation that takes chunks reads the pool's 16 words",
+                options: "slots, queued frees processed per allocation, bytes of a chunk, any heap with boundary tags",
+                worst_cases: WorstCases::GoodFit,
+                loop_limits: one_slot::POOLED_ARENAS,
                 ..About::NOTHING
             },
         )

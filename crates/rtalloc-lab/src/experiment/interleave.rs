@@ -23,6 +23,7 @@ pub use turn::Turnstile;
 
 use crate::result::interleave::{Explored, Interleaved, OperationSteps};
 use load::Worker;
+use rtalloc::concurrent::PooledArenas;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::WithListener;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
@@ -79,6 +80,7 @@ type Tree<L, O> = TreeBuddy<'static, 64, L, O, WithListener<Turnstile>>;
 /// All candidates.
 pub const CANDIDATES: &[Candidate] = &[
     candidate::<Arenas<'static, Tlsf<'static>, WithListener<Turnstile>>>("arenas", 16 << 10),
+    candidate::<PooledArenas<'static, Tlsf<'static>, WithListener<Turnstile>>>("pooled-arenas", 16 << 10),
     candidate::<BitmapBuddy<'static, 64, WithListener<Turnstile>>>("bitmap-buddy", 16 << 10),
     candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Faithful>>("tree-buddy", 16 << 10),
     candidate::<Tree<tree_buddy::InBand, tree_buddy::Faithful>>("tree-buddy-in-band", 16 << 10),

@@ -9,8 +9,9 @@ use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Atomics;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Shape};
 use rtalloc::concurrent::tree_buddy::{Layout, Options, TreeBuddy};
+use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
 use rtalloc::contract::{
-    AllocError, Observable, Operation, Progress, RegionAllocator, SharedAllocator, SharedError, Slot, Steps,
+    AllocError, InPieces, Observable, Operation, Progress, RegionAllocator, SharedAllocator, SharedError, Slot, Steps,
 };
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -305,6 +306,12 @@ pub trait Tuned: SharedAllocator<'static> {
 impl<H: Observable<'static> + 'static, A: Atomics> Tuned for Arenas<'static, H, A> {
     fn tuned(users: usize) -> Self::Config {
         ArenasConfig { slots: users, ..ArenasConfig::default() }
+    }
+}
+
+impl<H: InPieces<'static> + 'static, A: Atomics> Tuned for PooledArenas<'static, H, A> {
+    fn tuned(users: usize) -> Self::Config {
+        PooledArenasConfig { slots: users, ..PooledArenasConfig::default() }
     }
 }
 

@@ -18,6 +18,7 @@ mod peers;
 use crate::adapter::{Made, Release};
 use crate::steps::Counting;
 use crate::{Entries, Origin, Reach, Refusal, Region, WalkEntry};
+use rtalloc::concurrent::PooledArenas;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::WithListener;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
@@ -303,6 +304,9 @@ pub fn all() -> &'static [SharedSubject] {
 static ARENAS_STEPPED: SharedSubject =
     adapter::together::<Arenas<'static, Tlsf<'static>, WithListener<Counting>>>("arenas", None);
 
+static POOLED_ARENAS_STEPPED: SharedSubject =
+    adapter::together::<PooledArenas<'static, Tlsf<'static>, WithListener<Counting>>>("pooled-arenas", None);
+
 static BITMAP_BUDDY_STEPPED: SharedSubject =
     adapter::together::<BitmapBuddy<'static, 64, WithListener<Counting>>>("bitmap-buddy", None);
 
@@ -328,6 +332,10 @@ const fn refusing(refuses: &'static [&'static str], subject: SharedSubject) -> S
 
 static ALL: &[SharedSubject] = &[
     refusing(&["exhausted", "pending"], adapter::together::<Arenas<'static>>("arenas", Some(&ARENAS_STEPPED))),
+    refusing(
+        &["exhausted", "contended", "pending"],
+        adapter::together::<PooledArenas<'static>>("pooled-arenas", Some(&POOLED_ARENAS_STEPPED)),
+    ),
     refusing(
         &["exhausted", "contended"],
         adapter::together::<BitmapBuddy<'static>>("bitmap-buddy", Some(&BITMAP_BUDDY_STEPPED)),
