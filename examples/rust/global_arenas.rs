@@ -1,28 +1,28 @@
-//! Arenas as the global allocator of a program with threads, without a lock as long as each thread has a slot with
-//! memory left.
+//! Pooled arenas as the global allocator of a program with threads, without a lock as long as each thread has a slot
+//! and there is memory left.
 //!
-//! `Global` has no bound: when a slot is full it takes back all queued remote frees, and then asks other slots under a
-//! lock. A thread with a deadline claims a slot of its own instead (see `audio_callback`).
+//! `Global` has no bound with `ThreadSlots`: when a slot finds no memory it takes back all queued remote frees, and
+//! then asks other slots under a lock. A thread with a deadline claims a slot of its own instead (see
+//! `audio_callback`).
 //!
 //! `cargo run -p rtalloc --features std --example global_arenas`
 
 use rtalloc::adapt::{Global, Memory, ThreadSlots};
-use rtalloc::{Arenas, ArenasConfig, SharedAllocator, TagConfig};
+use rtalloc::{PooledArenas, PooledArenasConfig, SharedAllocator};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
 static MEMORY: Memory<{ 64 << 20 }> = Memory::new();
 
-/// One slot more than there are threads. Each has an equal share of the memory and refuses larger requests.
-const CONFIG: ArenasConfig<TagConfig> =
-    ArenasConfig { slots: 8, reclaim_budget: 2, reclaim_budget_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
+/// One slot more than there are threads. None has a share: all take chunks of the memory as they need them.
+const CONFIG: PooledArenasConfig = PooledArenasConfig { slots: 8, reclaim_budget: 2, chunk_bytes: 0 };
 
 #[global_allocator]
-static HEAP: Global<Arenas<'static>, ThreadSlots> = Global::configured(&MEMORY, ThreadSlots::new(), CONFIG);
+static HEAP: Global<PooledArenas<'static>, ThreadSlots> = Global::configured(&MEMORY, ThreadSlots::new(), CONFIG);
 
 fn main() {
-    let heap = HEAP.init().expect("64 MiB are enough for eight arenas");
-    println!("progress: {}", <Arenas<'static> as SharedAllocator<'static>>::CONTRACT.allocate.name());
+    let heap = HEAP.init().expect("64 MiB are enough for eight slots");
+    println!("progress: {}", <PooledArenas<'static> as SharedAllocator<'static>>::CONTRACT.allocate.name());
 
     // One consumer frees what three producers allocate: each block is queued for its producer's slot.
     let (sender, receiver) = sync_channel::<Vec<u64>>(16);

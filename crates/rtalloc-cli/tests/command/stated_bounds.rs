@@ -14,7 +14,10 @@ const STATED: &[(&str, &str)] = &[
     ("README.md", "| `HalfFit` | {half-fit, allocate}, {half-fit, deallocate} |"),
     ("README.md", "| `Pools` | {pools, allocate}, {pools, deallocate} |"),
     ("README.md", "| `BinaryBuddy` | {binary-buddy, allocate}, {binary-buddy, deallocate} |"),
-    ("README.md", "| `Arenas`, used by slot | {arenas, allocate}, {arenas, deallocate} by default |"),
+    (
+        "README.md",
+        "| `PooledArenas`, used by slot | {pooled-arenas, allocate}, {pooled-arenas, deallocate} by default |",
+    ),
     ("README.md", "with a larger alignment, `Tlsf` takes at most {tlsf, allocate aligned}."),
     ("CHANGELOG.md", "28.2 KiB live, with at most {pools, allocate} instructions"),
     ("docs/book/src/sizing.md", "with plain pointers, in at most {pools, allocate} instructions"),
@@ -37,6 +40,13 @@ const STATED: &[(&str, &str)] = &[
          for one, + {arenas, allocate, per reclaimed block on a miss} for each after it found none.",
     ),
     ("docs/book/src/choosing.md", "{arenas, allocate} is for 2 and 32 of them"),
+    (
+        "docs/book/src/choosing.md",
+        "allocate {pooled-arenas, allocate, base} + {pooled-arenas, allocate, per word} for each word of the pool + \
+         {pooled-arenas, allocate, per reclaimed block} for each block taken back; {pooled-arenas, allocate} is for 16 words",
+    ),
+    ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation ({arenas, allocate})"),
+    ("docs/SHARED-HEAPS.md", "Allocate {pooled-arenas, allocate} instructions and free {pooled-arenas, deallocate}"),
     ("docs/book/src/choosing.md", "takes at most {tlsf, allocate aligned} instructions in `tlsf`"),
     (
         "docs/book/src/choosing.md",
