@@ -115,7 +115,7 @@
 //! |---|---|---|---|---|---|
 //! | `pooled-arenas` | 3,087, 3,091, 219 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.9 % |
 //!
-//! Measured 2026-11-27 at 26f47eb by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-27 at a832402 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 pub mod pool;
