@@ -328,11 +328,13 @@ pub unsafe trait InPieces<'r>: Observable<'r> {
     /// As [`Contract::deallocate`].
     unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>>;
 
-    /// Resizes a block if it need not move; returns whether it did.
+    /// Resizes a block if it need not move; returns whether it did. A size that no piece serves does not fit, and the
+    /// block is checked all the same.
     ///
     /// # Errors
     ///
-    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes), which returns them before it moves a block.
+    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes), which returns them before it moves a block, except
+    /// for [`AllocError::TooLarge`].
     ///
     /// # Safety
     ///

@@ -61,9 +61,11 @@
 //! 4. *The entry of a block's chunk is right.* It is written before the block is handed out, and not again before the
 //!    block is freed. Whoever frees the block has been given it after the first, and comes before the second.
 //! 5. *Exhausted is certain.* When it is returned, H has refused, at a moment after that no run in the pool was long
-//!    enough ([`pool`]), and at a moment after that no pending bit was set: every free of this slot's blocks that had
-//!    completed by the first of these moments was taken back before. If a run was lost to another taker, or chunks were
-//!    given back during the search, the answer is [`Contended`](SharedError::Contended) instead.
+//! enough ([`pool`]), and at a moment after that no pending bit was set: every free of this slot's blocks that had
+//! completed by the first of these moments was taken back before. Chunks count as taken as soon as another thread has
+//! taken the first ones of a run that lies in several words, even if it fails and gives them back. If a run was lost to
+//! another taker, or chunks were given back during the search, the answer is [`Contended`](SharedError::Contended)
+//! instead.
 //!
 //! A local allocation and deallocation execute no atomic instruction beyond loads that are ordinary ones. So an
 //! interrupt handler may preempt its thread anywhere, and allocate and free *through its own slot*.
@@ -509,10 +511,14 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
         (self.own().chain.get() != 0) | self.common().pending_bits.any()
     }
 
-    /// Whether an address lies in a piece of this slot.
+    /// Whether an address lies in a piece of this slot, where a block can be: not in a piece's first granule, whose
+    /// "header" would belong to the chunk before.
     #[inline(always)]
     fn is_own(&self, address: usize) -> bool {
-        self.view.entry_at(address).is_some_and(|(_, entry)| entry.owner() as usize == self.own().owner)
+        let is_start = address & (self.view.plan().chunk_bytes() - 1) == 0;
+        self.view
+            .entry_at(address)
+            .is_some_and(|(_, entry)| entry.owner() as usize == self.own().owner && !(is_start && entry.run() != 0))
     }
 }
 
@@ -872,7 +878,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
             // SAFETY: the caller guarantees that the block is live, and it is this slot's.
             match unsafe { self.arena().resize_in_place(block, size_bytes, align_bytes) } {
                 Ok(true) => return Ok(block),
-                Ok(false) | Err(AllocError::TooLarge) => keeps_too_much = true,
+                Ok(false) => keeps_too_much = false,
                 Err(error) => return invalid(self, error),
             }
         } else {
@@ -904,11 +910,20 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
         // SAFETY: the block is live.
         let usable_bytes = unsafe { self.usable_size(block) };
         let fits = address & (align_bytes - 1) == 0 && size_bytes <= usable_bytes;
-        let moved = match self.allocate_bytes(size_bytes, align_bytes) {
+        if self.has_remote_frees() {
+            self.take_back(self.view.plan().reclaim_budget);
+        }
+        let served = self.arena().allocate_bytes(size_bytes, align_bytes);
+        let moved = match served.or_else(|_| self.draw(size_bytes, align_bytes)) {
             Ok(moved) => moved,
             // Shrinking never fails.
-            Err(_) if fits && keeps_too_much => return Ok(block),
-            Err(error) => return Err(error),
+            Err(_) if fits && keeps_too_much => {
+                if let Ok(Elsewhere::Long { first, run }) = self.find_elsewhere(address) {
+                    self.resize_long(first, run, size_bytes, align_bytes);
+                }
+                return Ok(block);
+            }
+            Err(error) => return Err(self.refuse(error)),
         };
         // SAFETY: both blocks are live and disjoint, and at least as long as the copy; the caller gives up `block`.
         unsafe {
@@ -1282,7 +1297,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
     fn max_steps(&self, operation: Operation) -> Option<Steps> {
         let plan = self.view().plan();
         let run_of = |size_bytes: usize, align_bytes: usize| {
-            // A long block may give back chunks at both ends.
+            // At an alignment beyond a chunk, the search is for a longer run.
             plan.chunks_for(size_bytes.max(1))
                 .saturating_add(align_bytes >> plan.chunk_log2)
                 .clamp(PIECE_CHUNKS, plan.chunks.max(PIECE_CHUNKS))
@@ -1312,7 +1327,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
                 allocate(size_bytes, align_bytes)
                     + deallocate(longest, align_bytes)
                     + in_place
-                    + Steps { read_modify_writes: 0, loads: 4, stores: 1 }
+                    + Steps { read_modify_writes: 0, loads: 6, stores: 1 }
             }
             Operation::Reclaim { budget } => {
                 times(budget, self.steps_of_taking_back()) + Self::steps_of_giving_back(plan)

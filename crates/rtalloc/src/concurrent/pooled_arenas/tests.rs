@@ -792,3 +792,61 @@ fn a_slot_withholds_no_more_than_the_bound() {
     free(&mut owner, last);
     assert_eq!(outside(&heap), 1, "the spare");
 }
+
+/// A block that does not exist is refused, however large it would become, and nothing is copied.
+#[test]
+fn a_freed_block_does_not_become_a_long_one() {
+    let mut heap = heap(40, config(2, 512));
+    let fresh = state(&mut heap);
+    {
+        let mut user = heap.claim(0).unwrap();
+        let [block, fence] = blocks(&mut user);
+        free(&mut user, block);
+        reports();
+        for address in [at(block), at(block) + 3, at(fence) + 16] {
+            let stale = NonNull::new(core::ptr::with_exposed_provenance_mut(address)).unwrap();
+            let answer = resize(&mut user, stale, 10 * 512);
+            assert_eq!(answer, Err(SharedError::Request(AllocError::Misused)), "{address:#x}");
+            assert_eq!(reports().len(), 1);
+        }
+        free(&mut user, fence);
+    }
+    heap.check().unwrap();
+    assert_eq!(fresh, settled(&mut heap));
+}
+
+/// A second free of a long block whose first chunk became a piece of the slot: the word before it belongs to another
+/// block, whatever it looks like.
+#[test]
+fn the_start_of_an_own_piece_is_no_block() {
+    let heap = heap(40, config(2, 512));
+    let (mut user, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+    let before = other.allocate_bytes(10 * 512, 8).unwrap();
+    let long = user.allocate_bytes(10 * 512, 8).unwrap();
+    free(&mut user, long);
+    let [_, _] = blocks(&mut user);
+    assert_eq!(heap.view().entry_at(at(long)).map(|(_, entry)| entry.owner()), Some(1), "it is a piece now");
+    // SAFETY: the last word of a live block; it looks like the tag of a live block of 128 bytes.
+    let word = unsafe { before.byte_add(10 * 512 - 4).cast::<u32>() };
+    // SAFETY: as above.
+    unsafe { word.write(0x81) };
+    reports();
+    free(&mut user, long);
+    assert_eq!(reports(), [(MisuseKind::ForeignPointer, at(long))]);
+    // SAFETY: as above.
+    assert_eq!(unsafe { word.read() }, 0x81);
+}
+
+/// A long block that becomes small keeps one chunk where there is no memory to move it.
+#[test]
+fn a_long_block_shrinks_to_a_chunk_in_a_full_heap() {
+    let heap = heap(40, config(1, 512));
+    let mut user = heap.claim(0).unwrap();
+    let block = user.allocate_bytes(40 * 512, 8).unwrap();
+    let refused = heap.refusals();
+    assert_eq!(resize(&mut user, block, 16), Ok(block));
+    assert_eq!((outside(&heap), heap.refusals()), (1, refused));
+    let bound = heap.max_steps(Operation::Deallocate { size_bytes: 16, align_bytes: 8 }).unwrap();
+    assert!(steps_of([], || free(&mut user, block)).within(bound));
+    assert_eq!(outside(&heap), 0);
+}

@@ -139,6 +139,10 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<bool, AllocError> {
+        // No piece is as large, but the block must be one all the same.
+        if self.is_unservable(size_bytes) && size_bytes != 0 {
+            return self.checked(block.addr().get()).map(|_| false);
+        }
         // SAFETY: the caller guarantees a block of this heap.
         unsafe { self.try_in_place(block, size_bytes, align_bytes) }.map(|unfit| unfit.is_none())
     }

@@ -56,14 +56,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         if self.is_unservable(size_bytes) {
             return Err(self.by_value().refuse_size(size_bytes));
         }
-        let live = self.live_block(address).filter(|live| {
-            // SAFETY: the block passed `live_block` and has PREV_FREE set.
-            !live.tag.is_prev_free() || unsafe { self.free_prev(address, live.block) }.is_some()
-        });
-        let Some(LiveBlock { block, tag, size, next_header, .. }) = live else {
-            self.by_value().report_misuse(address);
-            return Err(self.by_value().refuse(AllocError::Misused));
-        };
+        let LiveBlock { block, tag, size, next_header, .. } = self.checked(address)?;
         let last = Self::last_byte(size_bytes);
         let is_aligned = address & (align_bytes - 1) == 0;
         let next_free = if next_header.is_live() { 0 } else { next_header.free_size() };
@@ -73,6 +66,19 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         // SAFETY: the tags are those of a live block, so the next header is a tag.
         unsafe { self.fit_in_place(block, tag, next_free, last) };
         Ok(None)
+    }
+
+    /// The live block at an address, if all tags around it agree; reports it otherwise.
+    #[inline(always)]
+    pub(super) fn checked(&mut self, address: usize) -> Result<LiveBlock<W, G>, AllocError> {
+        let live = self.live_block(address).filter(|live| {
+            // SAFETY: the block passed `live_block` and has PREV_FREE set.
+            !live.tag.is_prev_free() || unsafe { self.free_prev(address, live.block) }.is_some()
+        });
+        live.ok_or_else(|| {
+            self.by_value().report_misuse(address);
+            self.by_value().refuse(AllocError::Misused)
+        })
     }
 
     /// Resizes a live block in place so that its last byte is `last`; the rest becomes or stays free.
