@@ -61,11 +61,11 @@
 //! 4. *The entry of a block's chunk is right.* It is written before the block is handed out, and not again before the
 //!    block is freed. Whoever frees the block has been given it after the first, and comes before the second.
 //! 5. *Exhausted is certain.* When it is returned, H has refused, at a moment after that no run in the pool was long
-//! enough ([`pool`]), and at a moment after that no pending bit was set: every free of this slot's blocks that had
-//! completed by the first of these moments was taken back before. Chunks count as taken as soon as another thread has
-//! taken the first ones of a run that lies in several words, even if it fails and gives them back. If a run was lost to
-//! another taker, or chunks were given back during the search, the answer is [`Contended`](SharedError::Contended)
-//! instead.
+//!    enough ([`pool`]), and at a moment after that no pending bit was set: every free of this slot's blocks that had
+//!    completed by the first of these moments was taken back before. Chunks count as taken as soon as another thread
+//!    has taken the first ones of a run that lies in several words, even if it fails and gives them back. If a run was
+//!    lost to another taker, or chunks were given back during the search, the answer is
+//!    [`Contended`](SharedError::Contended) instead.
 //!
 //! A local allocation and deallocation execute no atomic instruction beyond loads that are ordinary ones. So an
 //! interrupt handler may preempt its thread anywhere, and allocate and free *through its own slot*.
