@@ -77,10 +77,10 @@ unsafe impl CurrentSlot for AnySlot {
 /// ([`Contended`](crate::contract::SharedError::Contended); by [`Global`](super::Global) a null pointer), and what it
 /// frees stays allocated forever, without a report. So a heap needs as many slots as the function has values. Callers
 /// do not borrow other slots: a slot that has no memory left refuses, whatever the others have. So a request has the
-/// bound of the slot's operation. It may be refused while freed blocks wait to be taken back
-/// ([`Pending`](crate::contract::SharedError::Pending)): every request takes back some, as many as the heap was
-/// configured for (`ArenasConfig::reclaim_budget_on_miss`), and [`Global::reclaim`](super::Global::reclaim) takes back
-/// more in idle time.
+/// bound of the slot's operation, or of up to 17 where it is refused as `Contended`, as buddies and pooled arenas do.
+/// It may be refused while freed blocks wait to be taken back ([`Pending`](crate::contract::SharedError::Pending)):
+/// every request takes back some, as many as the heap was configured for (`ArenasConfig::reclaim_budget_on_miss`), and
+/// [`Global::reclaim`](super::Global::reclaim) takes back more in idle time.
 ///
 /// ```
 /// use rtalloc::adapt::Numbered;

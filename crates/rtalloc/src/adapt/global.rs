@@ -122,7 +122,7 @@ const REFUSED: u32 = 3;
 
 /// The shared heap `H` in a static's memory, as the global allocator or as one of several; `C` gives the caller's slot.
 ///
-/// A request is one operation of the caller's slot, as of [`Joint`](super::Joint), and has its bound
+/// A request is one operation of the caller's slot, or up to 17, as of [`Joint`](super::Joint), and has its bound
 /// ([`max_steps`](SharedAllocator::max_steps)). It may be refused while blocks that others freed wait to be taken back:
 /// each request takes back some ([`SharedError::Pending`]), and [`reclaim`](Self::reclaim) does in idle time.
 ///

@@ -6,6 +6,7 @@ pub mod atomics;
 pub mod bitmap_buddy;
 pub mod compact_fit;
 pub mod pooled_arenas;
+mod slots;
 pub mod tree_buddy;
 
 #[doc(inline)]

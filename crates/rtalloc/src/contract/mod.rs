@@ -496,7 +496,7 @@ pub struct Contract {
     /// Largest alignment that any heap of this type serves, in bytes; `usize::MAX` where the region alone decides.
     pub largest_alignment_bytes: usize,
     /// Bytes of a page, where blocks of one kind get memory in whole pages, whose metadata may lie between the blocks;
-    /// 0 where there are no pages.
+    /// 0 where there are no pages; the fewest where the region decides.
     pub page_bytes: usize,
     /// The size to whose multiples a request may be rounded up when nothing finer is free, in bytes; 0 where a block is
     /// never more than about twice the request.

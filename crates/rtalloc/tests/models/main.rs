@@ -124,6 +124,8 @@ fn arenas() {
     let heaps = [
         Model::of::<ThreeArenas>("both are refused", scenarios::both_are_refused::<ThreeArenas>),
         Model::of::<ThreeArenas>("freed is known", scenarios::freed_is_known::<ThreeArenas>),
+        Model::of::<ThreeArenas>("freed is known at once", scenarios::freed_is_known_at_once::<ThreeArenas>),
+        Model::of::<ThreeArenas>("slot is taken once", scenarios::slot_is_taken_once::<ThreeArenas>),
         Model::of::<ThreeArenas>("one frees twice", scenarios::one_frees_twice::<ThreeArenas>),
         Model::of::<ThreeArenas>("slot is adopted", scenarios::slot_is_adopted::<ThreeArenas>).within(2, 3),
         Model::of::<ThreeArenas>("others free", scenarios::others_free::<ThreeArenas>).within(2, 3),
@@ -140,9 +142,21 @@ fixture! {
     region: 0x900, size: 200, large: 400
 }
 
+fixture! {
+    /// Three slots that share 22 chunks: two long blocks of 10 each, or one of 21.
+    LongBlocks: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 64, ..PooledArenasConfig::default() },
+    region: 0xB40, size: 640, large: 1344
+}
+
 #[test]
 fn pooled_arenas() {
     let heaps = [
+        Model::of::<LongBlocks>("each its own long block", scenarios::each_its_own::<LongBlocks>).fewer(2),
+        Model::of::<LongBlocks>("large and small long block", scenarios::large_and_small::<LongBlocks>).within(2, 3),
+        Model::of::<LongBlocks>("one frees a long block", scenarios::one_frees::<LongBlocks>).within(2, 3),
+        Model::of::<LongBlocks>("a freed long block is known", scenarios::freed_is_known::<LongBlocks>),
+        Model::of::<LongBlocks>("a long block grows", scenarios::grows::<LongBlocks>),
+        Model::of::<TwoChunks>("freed is known at once", scenarios::freed_is_known_at_once::<TwoChunks>),
         Model::of::<TwoChunks>("each its own", scenarios::each_its_own::<TwoChunks>).fewer(2),
         Model::of::<TwoChunks>("large and small", scenarios::large_and_small::<TwoChunks>).fewer(2),
         Model::of::<TwoChunks>("both are refused", scenarios::both_are_refused::<TwoChunks>),

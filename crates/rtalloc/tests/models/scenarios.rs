@@ -438,9 +438,31 @@ pub fn slot_is_adopted<C: Fixture>() {
     test.close(left);
 }
 
+/// Two threads want the same slot: one gets it.
+pub fn slot_is_taken_once<C: Fixture>() {
+    let test = TestHeap::<C::Heap>::new(C::config());
+    scene::share();
+    let other = test.thread(1, |user| user.heap.take(1));
+    let is_mine = test.user(1).heap.take(1);
+    let is_yours = other.join().expect("the thread ends");
+    assert!(is_mine != is_yours, "a slot has one user");
+    // SAFETY: one of the threads took the slot, and neither uses it.
+    unsafe { test.heap.release(1) };
+    test.close([]);
+}
+
 /// The heap is full. Another thread frees a block, then sets a flag: a thread that sees the flag is not refused for
 /// exhaustion.
 pub fn freed_is_known<C: Fixture>() {
+    freed_is_known_by::<C>(Ordering::Release, Ordering::Acquire);
+}
+
+/// The same with a flag that orders nothing, as a clock would: the last look at what waits reads the latest value.
+pub fn freed_is_known_at_once<C: Fixture>() {
+    freed_is_known_by::<C>(Ordering::Relaxed, Ordering::Relaxed);
+}
+
+fn freed_is_known_by<C: Fixture>(set: Ordering, see: Ordering) {
     let test = TestHeap::<C::Heap>::new(C::config());
     let mut owner = test.user(0);
     let mut all: Vec<Owned> = std::iter::from_fn(|| owner.allocate(C::SIZE_BYTES).ok()).collect();
@@ -453,10 +475,10 @@ pub fn freed_is_known<C: Fixture>() {
         let freed = freed.clone();
         move |mut user| {
             user.free(block);
-            freed.store(true, Ordering::Release);
+            freed.store(true, set);
         }
     });
-    let is_seen = freed.load(Ordering::Acquire);
+    let is_seen = freed.load(see);
     let answer = owner.allocate(C::SIZE_BYTES);
     if is_seen && !scene::is_void() {
         assert!(!matches!(answer, Err(SharedError::Exhausted)), "reported exhaustion after a block was freed");

@@ -140,7 +140,9 @@ pub mod remote_queue;
 mod tests;
 mod verify;
 
-use crate::concurrent::atomics::{Atomics, Native, Shared};
+use crate::concurrent::LINE_BYTES;
+use crate::concurrent::atomics::{Atomics, Native};
+use crate::concurrent::slots::{Common, Line, Refused, SlowResult, times};
 use crate::contract::{
     AllocError, Block, Contract, Corruption, InitError, LoopBound, Mechanism, MisuseKind, Observable, Operation,
     Progress, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps, loop_bound,
@@ -155,17 +157,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::num::NonZeroUsize;
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use remote_queue::{Link, PUSH_STEPS, PendingBits, Pushed, QueuedFree, RemoteQueue, collect_steps};
-
-/// Bytes of a cache line, or of the two that a processor fetches together.
-const LINE_BYTES: usize = if cfg!(target_arch = "aarch64") { 128 } else { 64 };
-
-/// A value in a cache line of its own, because other threads write it than its neighbours in memory.
-#[derive(Debug)]
-#[cfg_attr(target_arch = "aarch64", repr(C, align(128)))]
-#[cfg_attr(not(target_arch = "aarch64"), repr(C, align(64)))]
-pub(super) struct Line<T>(pub(super) T);
+use remote_queue::{Link, PUSH_STEPS, Pushed, QueuedFree, RemoteQueue, collect_steps};
 
 /// How [`Arenas`] are made.
 #[derive(Clone, Copy, Debug)]
@@ -222,13 +214,6 @@ impl Plan {
     }
 }
 
-/// Requests refused.
-struct Refused<A: Atomics> {
-    request: Shared<usize, A>,
-    exhausted: Shared<usize, A>,
-    pending: Shared<usize, A>,
-}
-
 /// The state of a slot.
 #[repr(C)]
 struct Place<H, A: Atomics> {
@@ -262,14 +247,6 @@ impl<H> Own<H> {
     fn sealed(&self) -> usize {
         !(self.first ^ self.span_bytes.rotate_left(1) ^ self.heap_at().rotate_left(2))
     }
-}
-
-/// The part of a slot's state that other threads write.
-#[repr(C)]
-struct Common<A: Atomics> {
-    pending_bits: PendingBits<A>,
-    /// 1 while the slot is claimed.
-    claim: Shared<usize, A>,
 }
 
 /// A heap for several threads, each of which has an arena of its own, run by the sequential heap `H`.
@@ -383,30 +360,6 @@ struct Remote<'h, H, A: Atomics> {
     link: &'h Link<A>,
 }
 
-/// A result of a slow path. It is returned in two registers, so that the fast path needs no memory for it.
-pub(super) struct SlowResult {
-    block: Option<NonNull<u8>>,
-    /// Why there is no block.
-    error: SharedError,
-}
-
-impl From<Result<NonNull<u8>, SharedError>> for SlowResult {
-    #[inline(always)]
-    fn from(answer: Result<NonNull<u8>, SharedError>) -> Self {
-        match answer {
-            Ok(block) => SlowResult { block: Some(block), error: SharedError::Exhausted },
-            Err(error) => SlowResult { block: None, error },
-        }
-    }
-}
-
-impl From<SlowResult> for Result<NonNull<u8>, SharedError> {
-    #[inline(always)]
-    fn from(SlowResult { block, error }: SlowResult) -> Self {
-        block.ok_or(error)
-    }
-}
-
 impl<H, A: Atomics> ArenaSlot<'_, '_, H, A> {
     /// The slot's number.
     #[inline(always)]
@@ -470,14 +423,7 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
     #[cold]
     #[inline(never)]
     fn refuse(&self, error: SharedError) -> SharedError {
-        let refused = self.view.refused();
-        let counter = match error {
-            SharedError::Request(_) | SharedError::Contended => &refused.request,
-            SharedError::Exhausted => &refused.exhausted,
-            SharedError::Pending => &refused.pending,
-        };
-        counter.fetch_add(1, Relaxed);
-        error
+        self.view.refused().count(error)
     }
 
     /// Processes a queued free: unlinks it from the chain, and returns its block to the arena.
@@ -848,15 +794,6 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
     }
 }
 
-/// The steps of `count` repetitions.
-pub(super) fn times(count: usize, steps: Steps) -> Steps {
-    Steps {
-        read_modify_writes: count.saturating_mul(steps.read_modify_writes),
-        loads: count.saturating_mul(steps.loads),
-        stores: count.saturating_mul(steps.stores),
-    }
-}
-
 // SAFETY: the arenas are disjoint and in the region, after the control structure; each is a sequential heap that one
 // slot's user works with. A block that another slot frees reaches its owner through a queue, whose release and acquire
 // order earlier accesses to the block before later ones.
@@ -909,17 +846,15 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
             let span_bytes = arena.end.wrapping_sub(first);
             let mut own = Own { chain: Cell::new(0), first, span_bytes, heap: ManuallyDrop::new(heap), seal: 0 };
             own.seal = own.sealed();
-            let common = Common { pending_bits: PendingBits::new(), claim: Shared::new(0) };
             // SAFETY: places and queues lie between the control structure and the arenas, aligned to whole lines.
             unsafe {
-                view.place(slot).write(Place { own: Line(own), common: Line(common) });
+                view.place(slot).write(Place { own: Line(own), common: Line(Common::new()) });
                 let row = plan.queues.wrapping_add(slot.wrapping_mul(plan.row_bytes));
                 core::ptr::with_exposed_provenance_mut::<u8>(row).write_bytes(0, plan.row_bytes);
             }
         }
-        let refused = Refused { request: Shared::new(0), exhausted: Shared::new(0), pending: Shared::new(0) };
         // SAFETY: the control structure lies in the region, aligned.
-        unsafe { control.write(Control { plan: Line(plan), refused: Line(refused) }) };
+        unsafe { control.write(Control { plan: Line(plan), refused: Line(Refused::new()) }) };
         Ok(arenas)
     }
 
@@ -934,15 +869,13 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
         }
         // SAFETY: `slot` is less than the number of slots.
         let place = unsafe { self.view().place(slot).as_ref() };
-        // Acquire: everything the last user of the slot did to the arena and the chain comes before this.
-        place.common.0.claim.compare_exchange(0, 1, Acquire).is_ok()
+        place.common.0.take()
     }
 
     unsafe fn release(&self, slot: usize) {
         // SAFETY: the caller has taken the slot, so it exists.
         let place = unsafe { self.view().place(slot).as_ref() };
-        // Release: everything this user did to the arena comes before what the next user does.
-        place.common.0.claim.store(0, Release);
+        place.common.0.release();
     }
 
     #[inline(always)]
@@ -967,14 +900,7 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
     }
 
     fn refusals(&self) -> Refusals {
-        let view = self.view();
-        let Refused { request, exhausted, pending } = view.refused();
-        Refusals {
-            request: request.load(Relaxed),
-            exhausted: exhausted.load(Relaxed),
-            contended: 0,
-            pending: pending.load(Relaxed),
-        }
+        self.view().refused().so_far()
     }
 
     fn largest_allocatable(&mut self) -> usize {

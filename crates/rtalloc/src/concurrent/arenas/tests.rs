@@ -1,6 +1,7 @@
 //! White-box tests of the arenas: one side interrupted by the other at every step, and which misuse is found.
 
 extern crate std;
+use super::remote_queue::PendingBits;
 use super::*;
 use crate::adapt::{Global, Memory, Numbered};
 use crate::concurrent::atomics::{Listener, Rmw, Step, WithListener};

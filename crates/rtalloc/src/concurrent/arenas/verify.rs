@@ -1,12 +1,12 @@
 //! Verification and fingerprints of arenas, while no other thread uses them.
 
 use super::remote_queue::{QueuedFree, RemoteQueue};
-use super::{Arenas, LINE_BYTES, Place};
+use super::{Arenas, Place};
+use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::Atomics;
 use crate::contract::{Corruption, Observable};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::Relaxed;
 
 impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
     /// The state of a slot; `slot` is less than the number of slots.
@@ -76,9 +76,6 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
         if !is_inside {
             return Err(Corruption { invariant: "a slot's heap lies in its arena", address: own.first });
         }
-        if place.common.0.claim.load(Relaxed) > 1 {
-            return Err(Corruption { invariant: "a slot is claimed (1) or not (0)", address: own.first });
-        }
         Ok(())
     }
 
@@ -88,50 +85,30 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
         let heap = self.heap_of(owner);
         let mut live_blocks = 0_usize;
         heap.walk(&mut |block| live_blocks += usize::from(!block.free));
-        let slots = self.view().plan().slots;
         let place = self.place(owner);
         let place_at = core::ptr::from_ref(place).addr();
-        let broken = |invariant, address| Err(Corruption { invariant, address });
+        let broken = |invariant, address| Corruption { invariant, address };
         let mut count = 0;
-        let mut follow = |top: Option<QueuedFree>| {
-            let mut queued = top;
-            while let Some(found) = queued {
-                let Some(address) = Self::address_of(&place.own.0, found) else {
-                    return broken("the block of a queued free lies in the arena", place_at);
-                };
-                // SAFETY: the address is in the arena, on the grid of its blocks, and not zero.
-                let block = unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) };
-                count += 1;
-                // SAFETY: the block lies in the arena, on its grid.
-                if count > live_blocks || !unsafe { heap.looks_live(block) } {
-                    return broken("a queued free is a live block, queued once", address);
-                }
-                // SAFETY: the block is live in its arena and queued, so its first word is a link.
-                queued = unsafe { Self::link_at(address) }.next();
-            }
-            Ok(())
-        };
         let chain = place.own.0.chain.get();
         if u32::try_from(chain).is_err() {
-            return broken("the block of a queued free lies in the arena", place_at);
+            return Err(broken("the block of a queued free lies in the arena", place_at));
         }
-        follow(QueuedFree::new(chain as u32))?;
-        let pending_bits = &place.common.0.pending_bits;
-        for producer in 0..slots {
-            let top = self.queue(producer, owner).top();
-            let is_alone = slots <= usize::BITS as usize;
-            if top.is_some() && (producer == owner || !pending_bits.is_set(producer))
-                || top.is_none() && is_alone && pending_bits.is_set(producer)
-            {
-                return broken("a pending bit is set for every queue that is not empty, and for no other", place_at);
+        let slots = self.view().plan().slots;
+        let queue = |producer| self.queue(producer, owner);
+        place.common.0.verify(owner, slots, QueuedFree::new(chain as u32), queue, &mut |queued| {
+            let Some(address) = Self::address_of(&place.own.0, queued) else {
+                return Err(broken("the block of a queued free lies in the arena", place_at));
+            };
+            // SAFETY: the address is in the arena, on the grid of its blocks, and not zero.
+            let block = unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) };
+            count += 1;
+            // SAFETY: the block lies in the arena, on its grid.
+            if count > live_blocks || !unsafe { heap.looks_live(block) } {
+                return Err(broken("a queued free is a live block, queued once", address));
             }
-            follow(top)?;
-        }
-        let has_producer = |bit: usize| (bit..slots).step_by(usize::BITS as usize).any(|slot| slot != owner);
-        if (0..usize::BITS as usize).any(|bit| pending_bits.is_set(bit) && !has_producer(bit)) {
-            return broken("pending bits belong to producers", place_at);
-        }
-        Ok(())
+            // SAFETY: the block is live in its arena and queued, so its first word is a link.
+            Ok(unsafe { Self::link_at(address) }.next())
+        })
     }
 
     /// Emits the configuration, then each arena with its queued remote frees.
@@ -143,20 +120,13 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
         for owner in 0..plan.slots {
             self.heap_of(owner).fingerprint(word);
             let place = self.place(owner);
-            word(place.common.0.claim.load(Relaxed));
-            let mut chain = |top: Option<QueuedFree>| {
-                let mut queued = top;
-                while let Some(found) = queued {
-                    word(found.get() as usize);
-                    let address = Self::address_of(&place.own.0, found);
-                    // SAFETY: the block is queued, so its first word is a link.
-                    queued = address.and_then(|at| unsafe { Self::link_at(at) }.next());
-                }
-                word(0);
+            let below = |queued: QueuedFree| {
+                let address = Self::address_of(&place.own.0, queued);
+                // SAFETY: the block is queued, so its first word is a link.
+                address.and_then(|at| unsafe { Self::link_at(at) }.next())
             };
-            chain(QueuedFree::new(place.own.0.chain.get() as u32));
-            (0..plan.slots).for_each(|producer| chain(self.queue(producer, owner).top()));
-            (0..plan.slots).for_each(|producer| word(usize::from(place.common.0.pending_bits.is_set(producer))));
+            let chain = QueuedFree::new(place.own.0.chain.get() as u32);
+            place.common.0.emit(plan.slots, chain, |producer| self.queue(producer, owner), &below, word);
         }
     }
 }

@@ -107,11 +107,9 @@ use crate::compact_fit::ladder::{DefaultLadder, Ladder};
 use crate::compact_fit::page::{Directory, Header, Pool, Record};
 use crate::compact_fit::{CompactFitConfig, steps};
 use crate::concurrent::LINE_BYTES;
-use crate::concurrent::arenas::remote_queue::{
-    Link, PUSH_STEPS, PendingBits, Pushed, QueuedFree, RemoteQueue, collect_steps,
-};
-use crate::concurrent::arenas::{Line, times};
-use crate::concurrent::atomics::{Atomics, Native, Shared};
+use crate::concurrent::arenas::remote_queue::{Link, PUSH_STEPS, Pushed, QueuedFree, RemoteQueue, collect_steps};
+use crate::concurrent::atomics::{Atomics, Native};
+use crate::concurrent::slots::{Common, Line, Refused, times};
 use crate::contract::{
     AllocError, Corruption, Handle, HandleError, InitError, LoopBound, Refusals, SharedError, Steps, loop_bound,
 };
@@ -122,7 +120,7 @@ use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 use entry::Entry;
 use instance::{At, BACK_BYTES, Cursor, LOOKS};
 
@@ -202,28 +200,12 @@ impl Plan {
     }
 }
 
-/// Requests refused.
-struct Refused<A: Atomics> {
-    request: Shared<usize, A>,
-    exhausted: Shared<usize, A>,
-    contended: Shared<usize, A>,
-    pending: Shared<usize, A>,
-}
-
 /// The state of a slot.
 #[repr(C)]
 struct Place<A: Atomics> {
     /// The base of its directory, which is never written again.
     base: Line<usize>,
     common: Line<Common<A>>,
-}
-
-/// The part of a slot's state that other threads write.
-#[repr(C)]
-struct Common<A: Atomics> {
-    pending_bits: PendingBits<A>,
-    /// 1 while the slot is claimed.
-    claim: Shared<usize, A>,
 }
 
 /// Compact-fit for several threads, on the ladder `L`. Every slot has an instance, whose owner moves at most `IOTA`
@@ -288,8 +270,7 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> Drop for CompactFitSlot<'_, '_, I
     fn drop(&mut self) {
         // SAFETY: the slot was claimed, so it exists.
         let place = unsafe { self.heap.place(self.number) };
-        // Release: everything this user did to the instance comes before what the next user does.
-        place.common.0.claim.store(0, Release);
+        place.common.0.release();
     }
 }
 
@@ -345,16 +326,10 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         let _ = region.as_mut_ptr().expose_provenance();
         let control: NonNull<Control<A>> =
             NonNull::new(core::ptr::with_exposed_provenance_mut(control)).ok_or(too_small)?;
-        let refused = Refused {
-            request: Shared::new(0),
-            exhausted: Shared::new(0),
-            contended: Shared::new(0),
-            pending: Shared::new(0),
-        };
         // SAFETY: the control structure lies in the region, aligned. Fields are written, because lines have padding.
         unsafe {
             (&raw mut (*control.as_ptr()).plan.0).write(plan);
-            (&raw mut (*control.as_ptr()).refused.0).write(refused);
+            (&raw mut (*control.as_ptr()).refused.0).write(Refused::new());
         }
         let heap = SharedCompactFit { control, region: PhantomData };
         let entries: *mut Entry<A> = core::ptr::with_exposed_provenance_mut(plan.entries);
@@ -373,9 +348,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
                 }
                 directory.begin(pages as u32, &|class| not_full.max_not_full(class));
                 instance::begin(directory, own.addr(), plan.objects.get());
-                let common = Common { pending_bits: PendingBits::new(), claim: Shared::new(0) };
                 (&raw mut (*heap.place_at(slot)).base.0).write(directory.base());
-                (&raw mut (*heap.place_at(slot)).common.0).write(common);
+                (&raw mut (*heap.place_at(slot)).common.0).write(Common::new());
             }
         }
         Ok(heap)
@@ -510,9 +484,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         }
         // SAFETY: `slot` is less than the number of slots.
         let (place, instance) = unsafe { (self.place(slot), self.instance(slot)) };
-        // Acquire: everything the last user of the slot did to the instance comes before what this user does.
-        place.common.0.claim.compare_exchange(0, 1, Acquire).ok()?;
-        Some(CompactFitSlot { heap: self, number: slot, instance })
+        // Made only if the slot was taken: its end releases the slot.
+        place.common.0.take().then(|| CompactFitSlot { heap: self, number: slot, instance })
     }
 
     /// Claims the first free slot, if there is one.
@@ -601,13 +574,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     ///
     /// Constant.
     pub fn refusals(&self) -> Refusals {
-        let Refused { request, exhausted, contended, pending } = self.refused();
-        Refusals {
-            request: request.load(Relaxed),
-            exhausted: exhausted.load(Relaxed),
-            contended: contended.load(Relaxed),
-            pending: pending.load(Relaxed),
-        }
+        self.refused().so_far()
     }
 
     fn refused(&self) -> &Refused<A> {
@@ -646,15 +613,7 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
     #[cold]
     #[inline(never)]
     fn refuse(&self, error: SharedError) -> SharedError {
-        let refused = self.heap.refused();
-        let counter = match error {
-            SharedError::Request(_) => &refused.request,
-            SharedError::Exhausted => &refused.exhausted,
-            SharedError::Contended => &refused.contended,
-            SharedError::Pending => &refused.pending,
-        };
-        counter.fetch_add(1, Relaxed);
-        error
+        self.heap.refused().count(error)
     }
 
     /// Why there is no memory: because freed objects have yet to be taken back or moved, because of pins, or for good.

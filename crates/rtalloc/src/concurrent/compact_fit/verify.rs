@@ -39,7 +39,7 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
         let share = plan.share(slot);
         // SAFETY: the slot exists; everything is verified before it is followed.
         unsafe {
-            let (place, instance) = (self.place(slot), self.instance(slot));
+            let instance = self.instance(slot);
             let planned = At::<L, A>::plan(share.start, share.len());
             if planned.is_none_or(|(directory, _)| directory.base() != instance.base()) {
                 return broken("an instance lies in the slot's share", instance.base());
@@ -48,9 +48,6 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
             let entries = plan.entries.wrapping_add(slot.wrapping_mul(plan.objects.get() as usize * Self::ENTRY_BYTES));
             if instance.entries() != entries || own.room != plan.objects.get() || own.list.fresh > own.room {
                 return broken("a slot's entries are where the plan says", instance.base());
-            }
-            if place.common.0.claim.load(Relaxed) > 1 {
-                return broken("a slot is claimed (1) or not (0)", instance.base());
             }
             instance.check_pool()?;
             for header in instance.headers() {
@@ -146,29 +143,10 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
                 }
                 Ok(entry.link().load(Relaxed))
             };
-            let mut follow = |top: Option<QueuedFree>| {
-                let mut queued = top;
-                while let Some(found) = queued {
-                    queued = QueuedFree::new(visit(found.get().wrapping_sub(1), 1)?);
-                }
-                Ok(())
-            };
-            follow(QueuedFree::new(own.chain))?;
-            let pending_bits = &self.place(owner).common.0.pending_bits;
-            let slots = self.slots();
-            for producer in 0..slots {
-                let top = self.queue(producer, owner).top();
-                let is_alone = slots <= usize::BITS as usize;
-                if top.is_some() && (producer == owner || !pending_bits.is_set(producer))
-                    || top.is_none() && is_alone && pending_bits.is_set(producer)
-                {
-                    return broken(
-                        "a pending bit is set for every queue that is not empty, and for no other",
-                        instance.base(),
-                    );
-                }
-                follow(top)?;
-            }
+            let (common, queue) = (&self.place(owner).common.0, |producer| self.queue(producer, owner));
+            common.verify(owner, self.slots(), QueuedFree::new(own.chain), queue, &mut |queued| {
+                Ok(QueuedFree::new(visit(queued.get().wrapping_sub(1), 1)?))
+            })?;
             let [first, last] = own.waiting;
             let (mut number, mut before) = (first, NONE);
             while number != NONE {

@@ -65,7 +65,7 @@
 //!    completed by the first of these moments was taken back before. Chunks count as taken as soon as another thread
 //!    has taken the first ones of a run that lies in several words, even if it fails and gives them back. If a run was
 //!    lost to another taker, or chunks were given back during the search, the answer is
-//!    [`Contended`](SharedError::Contended) instead.
+//!    [`Contended`] instead.
 //!
 //! A local allocation and deallocation execute no atomic instruction beyond loads that are ordinary ones. So an
 //! interrupt handler may preempt its thread anywhere, and allocate and free *through its own slot*.
@@ -79,10 +79,11 @@
 //!   it serves at once.) So a slot with L such blocks has at most L pieces and a spare: it withholds from others at
 //!   most 8 chunks for each block, less the block, and one chunk. A block withholds as much only if a larger one that
 //!   shared its piece was freed. `a_slot_withholds_no_more_than_the_bound` attains this.
-//! - *The spare* goes back with the slot's next request to the pool, and with [`reclaim`](Slot::reclaim).
+//! - *The spare* goes back with the slot's next request to the pool, and with [`reclaim`].
 //! - Long blocks are whole chunks, at least 8, so less than a seventh is lost. Where a request needs a long block only
 //!   for its alignment, or the region has fewer than 8 chunks, up to a chunk.
 //! - A piece loses one granule. Its blocks do not coalesce with those of other pieces.
+//! - All heaps reach the whole region: with tags of 32 bits it has at most 4 GiB.
 //! - Fixed: 192 bytes for a slot, a row of queues, and its heap's control structure, planned for 8 chunks; 4 bytes for
 //!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3,520 B; 9 slots in 64 MiB: 132 KiB.
 //! - *Queued remote frees* count as used until they are taken back, two for each allocation.
@@ -90,10 +91,10 @@
 //! # Weak points
 //!
 //! - A small live block keeps its piece, up to 8 chunks, from other slots.
-//! - Queues of an owner that never allocates stay full until it calls [`reclaim`](Slot::reclaim), or its slot passes
+//! - Queues of an owner that never allocates stay full until it calls [`reclaim`], or its slot passes
 //!   on. Long blocks are never queued.
 //! - Queues grow with the square of the slots.
-//! - A request may be refused as [`Contended`](SharedError::Contended) although memory was free, where another slot
+//! - A request may be refused as [`Contended`] although memory was free, where another slot
 //!   took or gave back chunks at that time: repeat it.
 //! - A block does not shrink in place when another slot resizes it: as in [`arenas`](crate::concurrent::arenas). A long
 //!   block keeps at least one chunk, unless it becomes half a chunk or less and moves.
@@ -109,6 +110,8 @@
 //! words. Where each thread has a budget that must be kept from the others, private arenas keep it.
 //!
 //! [`max_steps`]: SharedAllocator::max_steps
+//! [`Contended`]: crate::contract::SharedError::Contended
+//! [`reclaim`]: crate::contract::Slot::reclaim
 //!
 //! # Figures
 //!
@@ -120,32 +123,32 @@
 //! Measured 2026-11-27 at 9d27f0f by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
+mod layout;
 pub mod pool;
+mod slot;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-use crate::concurrent::LINE_BYTES;
-use crate::concurrent::arenas::remote_queue::{
-    Link, PUSH_STEPS, PendingBits, Pushed, QueuedFree, RemoteQueue, collect_steps,
-};
-use crate::concurrent::arenas::{Line, SlowResult, times};
+pub use slot::PooledSlot;
+
+use crate::concurrent::arenas::remote_queue::{Link, PUSH_STEPS, QueuedFree, RemoteQueue, collect_steps};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
+use crate::concurrent::slots::{Common, Line, Refused, times};
 use crate::contract::{
-    AllocError, Block, Coalescing, Contract, Corruption, InPieces, InitError, LoopBound, Mechanism, MisuseKind,
-    Operation, Progress, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps, loop_bound,
+    Block, Coalescing, Contract, Corruption, InPieces, InitError, Mechanism, Operation, Progress, Refusals,
+    SharedAllocator, SharedContract, Steps,
 };
-use crate::hook::report;
-use crate::region::{Region, round_up};
+use crate::region::Region;
 use crate::segregated::Tlsf;
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
-use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use pool::{MAX_CHUNKS, Missed, Pool, SHORT_RUN, WORD_CHUNKS, claim_steps, give_steps, take_short_steps, take_steps};
+use core::sync::atomic::Ordering::Relaxed;
+use layout::{Entry, Plan};
+use pool::{MAX_CHUNKS, Pool, SHORT_RUN, WORD_CHUNKS, claim_steps, give_steps, take_short_steps, take_steps};
 
 /// Chunks of the longest piece: requests that need more take a run of their own.
 pub const PIECE_CHUNKS: usize = SHORT_RUN;
@@ -185,115 +188,6 @@ struct Control<A: Atomics> {
     refused: Line<Refused<A>>,
 }
 
-/// What is fixed when the heap is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Plan {
-    /// Address of the first chunk, a multiple of its length.
-    start: usize,
-    chunks: usize,
-    chunk_log2: u32,
-    /// Words of the pool.
-    words: u32,
-    /// Address of the chunks' entries.
-    entries: usize,
-    /// Address of the pool.
-    pool: usize,
-    slots: usize,
-    reclaim_budget: usize,
-    /// Bytes of one producer's queues, whole cache lines.
-    row_bytes: usize,
-    /// Address of the first queue.
-    queues: usize,
-}
-
-impl Plan {
-    #[inline(always)]
-    fn chunk_bytes(&self) -> usize {
-        1_usize.wrapping_shl(self.chunk_log2)
-    }
-
-    /// Bytes of so many chunks.
-    #[inline(always)]
-    fn bytes_of(&self, chunks: usize) -> usize {
-        chunks.wrapping_shl(self.chunk_log2)
-    }
-
-    /// How many chunks have so many bytes.
-    #[inline(always)]
-    fn chunks_for(&self, bytes: usize) -> usize {
-        (bytes.wrapping_sub(1) >> self.chunk_log2).wrapping_add(1)
-    }
-
-    /// The chunk at an address, if there is one.
-    #[inline(always)]
-    fn chunk_at(&self, address: usize) -> Option<usize> {
-        let chunk = address.wrapping_sub(self.start) >> self.chunk_log2;
-        (chunk < self.chunks).then_some(chunk)
-    }
-
-    /// Address of a chunk.
-    #[inline(always)]
-    fn address_of(&self, chunk: usize) -> usize {
-        self.start.wrapping_add(self.bytes_of(chunk))
-    }
-
-    /// The memory of a run of chunks.
-    #[inline(always)]
-    fn range(&self, first: usize, run: usize) -> Range<usize> {
-        self.address_of(first)..self.address_of(first.wrapping_add(run))
-    }
-
-    /// Entries in whole cache lines: those after the last chunk's are empty.
-    fn entries(&self) -> usize {
-        self.chunks.next_multiple_of(LINE_BYTES / size_of::<u32>())
-    }
-
-    /// Chunks of the longest piece.
-    #[inline(always)]
-    fn piece_chunks(&self) -> usize {
-        self.chunks.min(PIECE_CHUNKS)
-    }
-}
-
-/// Whom a chunk belongs to, in one word:
-///
-/// ```text
-/// [0   | 0        ]     the pool; or it is inside of a long block
-/// [run | slot + 1 ]     the first chunk of a piece of that slot's heap; the others have a run of 0
-/// [run | LONG     ]     the first chunk of a long block
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry(u32);
-
-impl Entry {
-    const NONE: Entry = Entry(0);
-    /// The owner of long blocks.
-    const LONG: u32 = 0xFFFF;
-
-    #[inline(always)]
-    const fn first(owner: u32, run: usize) -> Self {
-        Entry(owner | (run as u32) << 16)
-    }
-
-    #[inline(always)]
-    const fn owner(self) -> u32 {
-        self.0 & 0xFFFF
-    }
-
-    #[inline(always)]
-    const fn run(self) -> usize {
-        (self.0 >> 16) as usize
-    }
-}
-
-/// Requests refused.
-struct Refused<A: Atomics> {
-    request: Shared<usize, A>,
-    exhausted: Shared<usize, A>,
-    contended: Shared<usize, A>,
-    pending: Shared<usize, A>,
-}
-
 /// The state of a slot.
 #[repr(C)]
 struct Place<H, A: Atomics> {
@@ -327,14 +221,6 @@ impl<H> Own<H> {
     fn sealed(&self) -> usize {
         !(self.owner ^ self.heap_at().rotate_left(2))
     }
-}
-
-/// The part of a slot's state that other threads write.
-#[repr(C)]
-struct Common<A: Atomics> {
-    pending_bits: PendingBits<A>,
-    /// 1 while the slot is claimed.
-    claim: Shared<usize, A>,
 }
 
 /// A heap for several threads, each of which has a sequential heap `H` of its own; all draw from one pool of chunks.
@@ -459,537 +345,6 @@ impl<'h, H, A: Atomics> View<'h, H, A> {
     }
 }
 
-/// One user's operations on [`PooledArenas`]: two pointers, to the heap and to the slot's state in it.
-pub struct PooledSlot<'h, 'r, H, A: Atomics = Native> {
-    view: View<'h, H, A>,
-    /// The slot's own state.
-    place: NonNull<Place<H, A>>,
-    heap: PhantomData<&'h PooledArenas<'r, H, A>>,
-}
-
-// SAFETY: only the slot's user uses its heap, on whichever thread that user runs; `H` is `Send`.
-unsafe impl<H: Send, A: Atomics> Send for PooledSlot<'_, '_, H, A> {}
-
-impl<H, A: Atomics> fmt::Debug for PooledSlot<'_, '_, H, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "slot {}", self.number())
-    }
-}
-
-/// A block that is not in a piece of this slot.
-enum Elsewhere<'h, H, A: Atomics> {
-    /// In a piece of another slot.
-    Remote { place: &'h Place<H, A>, owner: usize, queued: QueuedFree, link: &'h Link<A> },
-    /// A run of chunks of its own.
-    Long { first: usize, run: usize },
-}
-
-impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
-    /// The slot's number.
-    #[inline(always)]
-    fn number(&self) -> usize {
-        self.own().owner.wrapping_sub(1)
-    }
-
-    /// The part that this slot alone uses.
-    #[inline(always)]
-    fn own(&self) -> &Own<H> {
-        // SAFETY: the place is initialised; only its cells are written again, by this slot's user.
-        unsafe { &(*self.place.as_ptr()).own.0 }
-    }
-
-    /// The part that other threads write.
-    #[inline(always)]
-    fn common(&self) -> &Common<A> {
-        // SAFETY: the place is initialised, and this part consists of atomic words.
-        unsafe { &(*self.place.as_ptr()).common.0 }
-    }
-
-    /// Whether frees of this slot's blocks wait to be processed, as far as the slot has seen.
-    #[inline(always)]
-    fn has_remote_frees(&self) -> bool {
-        (self.own().chain.get() != 0) | self.common().pending_bits.any()
-    }
-
-    /// Whether an address lies in a piece of this slot, where a block can be: not in a piece's first granule, whose
-    /// "header" would belong to the chunk before.
-    #[inline(always)]
-    fn is_own(&self, address: usize) -> bool {
-        let is_start = address & (self.view.plan().chunk_bytes() - 1) == 0;
-        self.view
-            .entry_at(address)
-            .is_some_and(|(_, entry)| entry.owner() as usize == self.own().owner && !(is_start && entry.run() != 0))
-    }
-}
-
-impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
-    /// The slot's heap.
-    #[inline(always)]
-    fn arena(&self) -> ManuallyDrop<H> {
-        PooledArenas::<'r, H, A>::copy_of(self.own())
-    }
-
-    /// Counts a refusal, and returns it.
-    #[cold]
-    #[inline(never)]
-    fn refuse(&self, error: SharedError) -> SharedError {
-        let refused = self.view.refused();
-        let counter = match error {
-            SharedError::Request(_) => &refused.request,
-            SharedError::Exhausted => &refused.exhausted,
-            SharedError::Contended => &refused.contended,
-            SharedError::Pending => &refused.pending,
-        };
-        counter.fetch_add(1, Relaxed);
-        error
-    }
-
-    /// Frees a block of this slot.
-    ///
-    /// # Safety
-    ///
-    /// It lies in one of its pieces, and as [`Slot::deallocate`].
-    #[inline(always)]
-    unsafe fn free_own(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller guarantees a block of this slot's heap, which is no longer used.
-        let Some(piece) = (unsafe { self.arena().deallocate_in_piece(block) }) else { return };
-        // Chunks are aligned to their length.
-        if (piece.start | piece.end) & (self.view.plan().chunk_bytes() - 1) == 0 {
-            self.end_piece(piece);
-        }
-    }
-
-    /// Gives back a piece that may be empty; keeps one of a single chunk.
-    #[cold]
-    #[inline(never)]
-    fn end_piece(&mut self, piece: Range<usize>) {
-        let plan = self.view.plan();
-        let (Some(first), run) = (plan.chunk_at(piece.start), piece.len() >> plan.chunk_log2) else { return };
-        if self.view.entry(first) != Entry::first(self.own().owner as u32, run) {
-            // A free block inside of a longer piece.
-            return;
-        }
-        if run == 1 {
-            let spare = self.own().spare.get();
-            if spare == piece.start {
-                return;
-            }
-            // SAFETY: the spare piece is this slot's.
-            if spare == 0 || !unsafe { self.arena().is_empty(spare..spare.wrapping_add(plan.chunk_bytes())) } {
-                self.own().spare.set(piece.start);
-                return;
-            }
-        }
-        self.give_back(piece, first, run);
-    }
-
-    /// Gives back an empty piece of this slot.
-    #[inline(always)]
-    fn give_back(&mut self, piece: Range<usize>, first: usize, run: usize) {
-        // SAFETY: the piece is this slot's, and empty.
-        unsafe { self.arena().withdraw(piece) };
-        let mut at = 0;
-        while at < run {
-            loop_bound!(LoopBound::Fixed(8));
-            self.view.set_entry(first.wrapping_add(at), Entry::NONE);
-            at = pool::next(at);
-        }
-        self.view.pool().give_short(first, run);
-    }
-
-    /// Gives back the spare piece, if it is still empty.
-    #[inline(always)]
-    fn give_spare(&mut self) {
-        let plan = self.view.plan();
-        let spare = self.own().spare.replace(0);
-        let piece = spare..spare.wrapping_add(plan.chunk_bytes());
-        let Some(first) = plan.chunk_at(spare) else { return };
-        // SAFETY: the spare piece is this slot's.
-        if unsafe { self.arena().is_empty(piece.clone()) } {
-            self.give_back(piece, first, 1);
-        }
-    }
-
-    /// Processes a queued free: unlinks it from the chain, and frees its block.
-    #[inline(always)]
-    fn process(&mut self, queued: QueuedFree) {
-        self.own().chain.set(0);
-        let Some(address) = PooledArenas::<'r, H, A>::address_of(self.view.plan(), queued) else { return };
-        if !self.is_own(address) {
-            report(H::CONTRACT.name, MisuseKind::ContradictoryTags, address);
-            return;
-        }
-        let block = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: no region contains address zero. The slot that queued the block passed it to this one under the
-        // contract of `deallocate`; the tags may show that it is not a live block after all.
-        unsafe {
-            let block = NonNull::new_unchecked(block);
-            if !self.arena().looks_live(block) {
-                report(H::CONTRACT.name, MisuseKind::DoubleFree, address);
-                return;
-            }
-            let next = PooledArenas::<'r, H, A>::link_at(address).next();
-            if next.is_some_and(|next| PooledArenas::<'r, H, A>::address_of(self.view.plan(), next).is_none()) {
-                report(H::CONTRACT.name, MisuseKind::ContradictoryTags, address);
-                return;
-            }
-            // First, so that a free is processed once, whatever happens to the block.
-            self.own().chain.set(next.map_or(0, QueuedFree::get) as usize);
-            self.free_own(block);
-        }
-    }
-
-    /// Takes back the block queued last. `None` if none is queued; false if a bit led to an empty queue, but another
-    /// bit is set.
-    #[inline(always)]
-    fn take_back_one(&mut self) -> Option<bool> {
-        let number = self.number();
-        let view = self.view;
-        let slots = view.plan().slots;
-        let latest = match QueuedFree::new(self.own().chain.get() as u32) {
-            Some(queued) => Some(queued),
-            // SAFETY: all slots less than `slots` exist, and this one is the owner.
-            None => unsafe { self.common().pending_bits.collect(slots, |producer| view.queue(producer, number)) },
-        };
-        match latest {
-            Some(queued) => {
-                self.process(queued);
-                Some(true)
-            }
-            // The bit's frees were collected earlier.
-            None => self.common().pending_bits.any().then_some(false),
-        }
-    }
-
-    /// Takes back at most `budget` blocks, and returns how many.
-    #[inline(never)]
-    fn take_back(&mut self, budget: usize) -> usize {
-        let (mut taken, mut iteration) = (0, 0);
-        while iteration < budget {
-            loop_bound!(LoopBound::RemoteFrees);
-            iteration += 1;
-            let Some(is_taken) = self.take_back_one() else { break };
-            taken += usize::from(is_taken);
-        }
-        taken
-    }
-
-    /// Allocates when there are queued remote frees.
-    #[cold]
-    #[inline(never)]
-    fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
-        self.take_back(self.view.plan().reclaim_budget);
-        match self.arena().allocate_bytes(size_bytes, align_bytes) {
-            Ok(block) => Ok(block).into(),
-            Err(_) => self.allocate_from_pool(size_bytes, align_bytes),
-        }
-    }
-
-    /// Allocates after the slot's heap has refused: from another piece, or as a long block.
-    #[cold]
-    #[inline(never)]
-    fn allocate_from_pool(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
-        self.draw(size_bytes, align_bytes).map_err(|error| self.refuse(error)).into()
-    }
-
-    /// As [`allocate_from_pool`](Self::allocate_from_pool), without counting a refusal.
-    #[inline(always)]
-    fn draw(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        if !align_bytes.is_power_of_two() {
-            return Err(SharedError::Request(AllocError::Alignment));
-        }
-        if size_bytes == 0 {
-            return Err(SharedError::Request(AllocError::ZeroSize));
-        }
-        let plan = self.view.plan();
-        let length = plan.chunks_for(size_bytes);
-        // Chunks are aligned to their length; for more, the search is for a longer run.
-        let slack = (align_bytes >> plan.chunk_log2).saturating_sub(1);
-        if length > plan.chunks || slack > plan.chunks - length {
-            let is_aligned = align_bytes <= plan.bytes_of(plan.chunks);
-            return Err(SharedError::Request(if is_aligned { AllocError::TooLarge } else { AllocError::Alignment }));
-        }
-        // Were it empty, it would have served a request for one chunk.
-        self.give_spare();
-        let mut is_contended = false;
-        let piece_bytes = H::piece_bytes(size_bytes, align_bytes);
-        let run = piece_bytes.map_or(usize::MAX, |bytes| plan.chunks_for(bytes));
-        if run <= plan.piece_chunks() {
-            match self.view.pool().take_short(run) {
-                Ok(first) => {
-                    self.add_piece(first, run);
-                    return self.arena().allocate_bytes(size_bytes, align_bytes).map_err(SharedError::from);
-                }
-                // A run for the block alone may be shorter than a piece for it, and lie in two words.
-                Err(missed) => is_contended = missed == Missed::Contended,
-            }
-        }
-        let aligned = |first| {
-            let gap = plan.address_of(first).wrapping_neg() & (align_bytes - 1);
-            first + (gap >> plan.chunk_log2)
-        };
-        match self.view.pool().take(length, slack, aligned) {
-            Ok(first) => {
-                self.view.set_entry(first, Entry::first(Entry::LONG, length));
-                let block = core::ptr::with_exposed_provenance_mut(plan.address_of(first));
-                // SAFETY: no region contains address zero.
-                return Ok(unsafe { NonNull::new_unchecked(block) });
-            }
-            Err(missed) => is_contended |= missed == Missed::Contended,
-        }
-        if self.own().chain.get() != 0 || self.common().pending_bits.any_now() {
-            return Err(SharedError::Pending);
-        }
-        Err(if is_contended { SharedError::Contended } else { SharedError::Exhausted })
-    }
-
-    /// Adds chunks that were taken from the pool to the slot's heap.
-    #[inline(always)]
-    fn add_piece(&mut self, first: usize, run: usize) {
-        let owner = self.own().owner as u32;
-        self.view.set_entry(first, Entry::first(owner, run));
-        let mut at = 1;
-        while at < run {
-            loop_bound!(LoopBound::Fixed(7));
-            self.view.set_entry(first.wrapping_add(at), Entry::first(owner, 0));
-            at = pool::next(at);
-        }
-        // SAFETY: the chunks are this slot's from now on, in the span, and at most as many as planned.
-        unsafe { self.arena().lend(self.view.plan().range(first, run)) };
-    }
-
-    /// The block at an address that is not in a piece of this slot.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the address.
-    #[inline(always)]
-    fn find_elsewhere(&self, address: usize) -> Result<Elsewhere<'_, H, A>, MisuseKind> {
-        let plan = self.view.plan();
-        let (chunk, entry) = self.view.entry_at(address).ok_or(MisuseKind::ForeignPointer)?;
-        let unit_bytes = PooledArenas::<'r, H, A>::UNIT_BYTES;
-        let distance = address.wrapping_sub(plan.start);
-        if !distance.is_multiple_of(unit_bytes) {
-            return Err(MisuseKind::ForeignPointer);
-        }
-        if entry.owner() == Entry::LONG {
-            let is_first = address == plan.address_of(chunk);
-            let long = Elsewhere::Long { first: chunk, run: entry.run() };
-            return if is_first { Ok(long) } else { Err(MisuseKind::ForeignPointer) };
-        }
-        let owner = (entry.owner() as usize).wrapping_sub(1);
-        if owner >= plan.slots {
-            // Nothing is live there.
-            return Err(MisuseKind::DoubleFree);
-        }
-        // SAFETY: the address is in the span, on the grid of blocks, so it is not zero.
-        let block = unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) };
-        // The first granule of a piece precedes its first block.
-        let is_before = address & (plan.chunk_bytes() - 1) == 0 && entry.run() != 0;
-        // SAFETY: the address lies in a piece, after its first granule; any thread may ask through any heap.
-        if is_before || !unsafe { self.arena().looks_live(block) } {
-            return Err(if is_before { MisuseKind::ForeignPointer } else { MisuseKind::DoubleFree });
-        }
-        // The distance is less than the span, so its number fits 32 bits (`LARGEST_SPAN_BYTES`).
-        let queued = QueuedFree::MIN.saturating_add((distance / unit_bytes) as u32);
-        // SAFETY: `owner` is less than the number of slots, and places are initialised; the address is that of a block.
-        unsafe {
-            let place = self.view.place(owner).as_ref();
-            Ok(Elsewhere::Remote { place, owner, queued, link: PooledArenas::<'r, H, A>::link_at(address) })
-        }
-    }
-
-    /// Frees a block that is not in a piece of this slot: queues it for its owner, or gives its chunks back.
-    ///
-    /// # Safety
-    ///
-    /// As [`Slot::deallocate`].
-    #[inline(never)]
-    unsafe fn free_elsewhere(&mut self, block: NonNull<u8>) {
-        let address = block.addr().get();
-        let kind = match self.find_elsewhere(address) {
-            Ok(Elsewhere::Remote { place, owner, queued, link }) => {
-                // SAFETY: both slots exist.
-                let queue = unsafe { self.view.queue(self.number(), owner) };
-                // SAFETY: this slot is the producer; the caller gives up the block, whose first word is the link.
-                match unsafe { queue.push(queued, link) } {
-                    Pushed::First => return place.common.0.pending_bits.set(self.number()),
-                    Pushed::Queued => return,
-                    Pushed::Duplicate => MisuseKind::DoubleFree,
-                }
-            }
-            Ok(Elsewhere::Long { first, run }) => {
-                let entry = Entry::first(Entry::LONG, run).0;
-                // Relaxed: the pool orders the chunks; this decides between two frees of the block.
-                if self.view.entry_word(first).compare_exchange(entry, Entry::NONE.0, Relaxed).is_ok() {
-                    return self.view.pool().give(first, run);
-                }
-                MisuseKind::DoubleFree
-            }
-            Err(kind) => kind,
-        };
-        report(H::CONTRACT.name, kind, address);
-    }
-
-    /// Resizes a long block where it is, if it can be.
-    #[inline(always)]
-    fn resize_long(&mut self, first: usize, run: usize, size_bytes: usize, align_bytes: usize) -> bool {
-        let plan = self.view.plan();
-        if plan.address_of(first) & (align_bytes - 1) != 0 || size_bytes > plan.bytes_of(plan.chunks) {
-            return false;
-        }
-        let wanted = plan.chunks_for(size_bytes);
-        let is_resized = match wanted.checked_sub(run) {
-            Some(0) => return true,
-            Some(more) => wanted <= plan.chunks - first && self.view.pool().claim(first + run, more),
-            None => true,
-        };
-        if is_resized {
-            self.view.set_entry(first, Entry::first(Entry::LONG, wanted));
-        }
-        if wanted < run {
-            self.view.pool().give(first + wanted, run - wanted);
-        }
-        is_resized
-    }
-
-    /// Resizes a block: where it is, or by moving it to this slot.
-    ///
-    /// # Safety
-    ///
-    /// As [`Slot::reallocate_bytes`].
-    #[inline(never)]
-    unsafe fn resize(
-        &mut self,
-        block: NonNull<u8>,
-        size_bytes: usize,
-        align_bytes: usize,
-    ) -> Result<NonNull<u8>, SharedError> {
-        let invalid = |slot: &Self, error| Err(slot.refuse(SharedError::Request(error)));
-        if !align_bytes.is_power_of_two() {
-            return invalid(self, AllocError::Alignment);
-        }
-        if size_bytes == 0 {
-            return invalid(self, AllocError::ZeroSize);
-        }
-        let address = block.addr().get();
-        let keeps_too_much;
-        if self.is_own(address) {
-            // SAFETY: the caller guarantees that the block is live, and it is this slot's.
-            match unsafe { self.arena().resize_in_place(block, size_bytes, align_bytes) } {
-                Ok(true) => return Ok(block),
-                Ok(false) => keeps_too_much = false,
-                Err(error) => return invalid(self, error),
-            }
-        } else {
-            match self.find_elsewhere(address) {
-                Err(kind) => {
-                    report(H::CONTRACT.name, kind, address);
-                    return invalid(self, AllocError::Misused);
-                }
-                Ok(Elsewhere::Long { first, run }) => {
-                    // A block that would be small moves to a piece, unless there is no memory for it.
-                    keeps_too_much = size_bytes <= self.view.plan().chunk_bytes() / 2;
-                    if !keeps_too_much && self.resize_long(first, run, size_bytes, align_bytes) {
-                        return Ok(block);
-                    }
-                }
-                Ok(Elsewhere::Remote { .. }) => {
-                    // SAFETY: the block is live.
-                    let usable_bytes = unsafe { self.usable_size(block) };
-                    let fits = address & (align_bytes - 1) == 0 && size_bytes <= usable_bytes;
-                    // Only its owner can split a block.
-                    keeps_too_much =
-                        usable_bytes - size_bytes.min(usable_bytes) > size_bytes.max(H::CONTRACT.min_block_bytes);
-                    if fits && !keeps_too_much {
-                        return Ok(block);
-                    }
-                }
-            }
-        }
-        // SAFETY: the block is live.
-        let usable_bytes = unsafe { self.usable_size(block) };
-        let fits = address & (align_bytes - 1) == 0 && size_bytes <= usable_bytes;
-        if self.has_remote_frees() {
-            self.take_back(self.view.plan().reclaim_budget);
-        }
-        let served = self.arena().allocate_bytes(size_bytes, align_bytes);
-        let moved = match served.or_else(|_| self.draw(size_bytes, align_bytes)) {
-            Ok(moved) => moved,
-            // Shrinking never fails.
-            Err(_) if fits && keeps_too_much => {
-                if let Ok(Elsewhere::Long { first, run }) = self.find_elsewhere(address) {
-                    self.resize_long(first, run, size_bytes, align_bytes);
-                }
-                return Ok(block);
-            }
-            Err(error) => return Err(self.refuse(error)),
-        };
-        // SAFETY: both blocks are live and disjoint, and at least as long as the copy; the caller gives up `block`.
-        unsafe {
-            core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes));
-            self.deallocate(block);
-        }
-        Ok(moved)
-    }
-}
-
-// SAFETY: blocks come from the slot's heap, which only the slot's user works with, or are runs of chunks that no one
-// else has; blocks of other slots are queued for their owner.
-unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
-    #[inline(always)]
-    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        if self.has_remote_frees() {
-            return self.allocate_with_remote_frees(size_bytes, align_bytes).into();
-        }
-        match self.arena().allocate_bytes(size_bytes, align_bytes) {
-            Ok(block) => Ok(block),
-            Err(_) => self.allocate_from_pool(size_bytes, align_bytes).into(),
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller guarantees that the block is live and no longer used.
-        unsafe {
-            if self.is_own(block.addr().get()) {
-                self.free_own(block);
-            } else {
-                self.free_elsewhere(block);
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn reallocate_bytes(
-        &mut self,
-        block: NonNull<u8>,
-        size_bytes: usize,
-        align_bytes: usize,
-    ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the caller guarantees that the block is live.
-        unsafe { self.resize(block, size_bytes, align_bytes) }
-    }
-
-    #[inline(always)]
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        match self.view.entry_at(block.addr().get()) {
-            Some((_, entry)) if entry.owner() == Entry::LONG => self.view.plan().bytes_of(entry.run()),
-            // SAFETY: the caller guarantees that the block is live; any thread may ask through any heap.
-            Some((_, entry)) if entry != Entry::NONE => unsafe { self.arena().usable_size(block) },
-            _ => 0,
-        }
-    }
-
-    fn reclaim(&mut self, budget: usize) -> usize {
-        let taken = self.take_back(budget);
-        if taken < budget {
-            self.give_spare();
-        }
-        taken
-    }
-}
-
 impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
     /// Queued frees number blocks in this unit.
     const UNIT_BYTES: usize = {
@@ -1033,127 +388,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
     }
 }
 
-/// The division of a region, from its control structure on: lengths in bytes.
-#[derive(Clone, Copy)]
-struct Layout {
-    row_bytes: usize,
-    /// Before the queues.
-    places_bytes: usize,
-    queues_bytes: usize,
-    words: usize,
-    entries_bytes: usize,
-    /// Of the control structure of one heap, whole cache lines.
-    heap_bytes: usize,
-    /// Of all of these.
-    front_bytes: usize,
-}
-
-impl Layout {
-    /// The plan with its numbers of slots and chunks, whose control structure is at this address.
-    fn plan(&self, control: usize, chunk_bytes: usize, numbers: &Plan) -> Option<Plan> {
-        let front_end = control.checked_add(self.front_bytes)?;
-        let queues = control.wrapping_add(self.places_bytes);
-        let heaps = front_end.wrapping_sub(numbers.slots.wrapping_mul(self.heap_bytes));
-        Some(Plan {
-            start: round_up(front_end, chunk_bytes)?,
-            words: self.words as u32,
-            entries: heaps.wrapping_sub(self.entries_bytes),
-            pool: queues.wrapping_add(self.queues_bytes),
-            row_bytes: self.row_bytes,
-            queues,
-            ..*numbers
-        })
-    }
-}
-
 impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
-    /// Bytes of a chunk of a region.
-    const fn chunk_bytes(len_bytes: usize, chunk_bytes: usize) -> usize {
-        if chunk_bytes != 0 {
-            return chunk_bytes;
-        }
-        let least = len_bytes.div_ceil(CHOSEN_WORDS * WORD_CHUNKS + 1);
-        if least > MIN_CHUNK_BYTES { least.next_power_of_two() } else { MIN_CHUNK_BYTES }
-    }
-
-    /// The most words that the pool of a region of this length has, with chunks of so many bytes, or chosen ones (0).
-    pub const fn max_words(region_bytes: usize, chunk_bytes: usize) -> usize {
-        (region_bytes / Self::chunk_bytes(region_bytes, chunk_bytes)).div_ceil(WORD_CHUNKS)
-    }
-
-    /// The layout of what precedes so many chunks; `None` beyond the address space.
-    fn layout(chunks: usize, chunk_bytes: usize, slots: usize) -> Option<Layout> {
-        let piece_bytes = chunk_bytes.checked_mul(chunks.min(PIECE_CHUNKS))?;
-        let row_bytes = round_up(slots.checked_mul(size_of::<RemoteQueue<A>>())?, LINE_BYTES)?;
-        let places_bytes = size_of::<Control<A>>().checked_add(slots.checked_mul(size_of::<Place<H, A>>())?)?;
-        let queues_bytes = slots.checked_mul(row_bytes)?;
-        let words = chunks.div_ceil(WORD_CHUNKS);
-        let pool_bytes = round_up(words * size_of::<usize>(), LINE_BYTES)?;
-        let entries_bytes = round_up(chunks * size_of::<u32>(), LINE_BYTES)?;
-        let heap_bytes = round_up(H::bytes_without_pieces(piece_bytes), LINE_BYTES)?;
-        let front_bytes = places_bytes
-            .checked_add(queues_bytes)?
-            .checked_add(pool_bytes)?
-            .checked_add(entries_bytes)?
-            .checked_add(slots.checked_mul(heap_bytes)?)?;
-        Some(Layout { row_bytes, places_bytes, queues_bytes, words, entries_bytes, heap_bytes, front_bytes })
-    }
-
-    /// Length of a region that suffices for one chunk, for any start address.
-    fn needed_bytes(config: &PooledArenasConfig) -> usize {
-        let needed_with = |chunk_bytes: usize| {
-            let layout = Self::layout(1, chunk_bytes, config.slots)?;
-            // What aligns the control structure and the first chunk, and that chunk.
-            layout.front_bytes.checked_add(LINE_BYTES - 1)?.checked_add(chunk_bytes.checked_mul(2)? - 1)
-        };
-        let mut chunk_bytes = Self::chunk_bytes(0, config.chunk_bytes);
-        loop {
-            let Some(needed_bytes) = needed_with(chunk_bytes) else { return usize::MAX };
-            // A longer region may have longer chunks.
-            let longer_bytes = Self::chunk_bytes(needed_bytes, config.chunk_bytes);
-            if longer_bytes == chunk_bytes {
-                return needed_bytes;
-            }
-            chunk_bytes = longer_bytes;
-        }
-    }
-
-    /// Divides a region into the plan, the address of the control structure, and those of the heaps; `None` if there
-    /// would be no chunk.
-    fn plan(start: usize, len_bytes: usize, config: &PooledArenasConfig) -> Option<(Plan, usize, Range<usize>)> {
-        let chunk_bytes = Self::chunk_bytes(len_bytes, config.chunk_bytes);
-        let control = round_up(start, LINE_BYTES)?;
-        let end = start.checked_add(len_bytes)?;
-        let mut chunks = (len_bytes / chunk_bytes).min(MAX_CHUNKS);
-        let layout = loop {
-            if chunks == 0 {
-                return None;
-            }
-            let layout = Self::layout(chunks, chunk_bytes, config.slots)?;
-            let first = round_up(control.checked_add(layout.front_bytes)?, chunk_bytes)?;
-            if end.checked_sub(first).is_some_and(|room| room >= chunks * chunk_bytes) {
-                break layout;
-            }
-            chunks -= 1;
-        };
-        let unplaced = Plan {
-            start: 0,
-            chunks,
-            chunk_log2: chunk_bytes.trailing_zeros(),
-            words: 0,
-            entries: 0,
-            pool: 0,
-            slots: config.slots,
-            reclaim_budget: config.reclaim_budget,
-            row_bytes: 0,
-            queues: 0,
-        };
-        let plan = layout.plan(control, chunk_bytes, &unplaced)?;
-        let front_end = control + layout.front_bytes;
-        let heaps = front_end - config.slots * layout.heap_bytes;
-        Some((plan, control, heaps..front_end))
-    }
-
     /// Most steps to take back one block: its piece may be empty then.
     fn steps_of_taking_back(&self) -> Steps {
         let plan = self.view().plan();
@@ -1164,8 +399,8 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
 
     /// Most steps to give back a piece.
     fn steps_of_giving_back(plan: &Plan) -> Steps {
-        let run = plan.piece_chunks();
-        give_steps(run) + Steps { read_modify_writes: 0, loads: 1, stores: run }
+        // A piece lies in one word of the pool.
+        Steps { read_modify_writes: 1, loads: 1, stores: plan.piece_chunks() }
     }
 }
 
@@ -1238,20 +473,13 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
                 seal: 0,
             };
             own.seal = own.sealed();
-            let common = Common { pending_bits: PendingBits::new(), claim: Shared::new(0) };
             // SAFETY: places and queues lie between the control structure and the heaps, aligned to whole lines.
             unsafe {
-                view.place(slot).write(Place { own: Line(own), common: Line(common) });
+                view.place(slot).write(Place { own: Line(own), common: Line(Common::new()) });
                 let row = plan.queues.wrapping_add(slot.wrapping_mul(plan.row_bytes));
                 core::ptr::with_exposed_provenance_mut::<u8>(row).write_bytes(0, plan.row_bytes);
             }
         }
-        let refused = Refused {
-            request: Shared::new(0),
-            exhausted: Shared::new(0),
-            contended: Shared::new(0),
-            pending: Shared::new(0),
-        };
         // SAFETY: the control structure lies in the region, aligned; so do the words of the pool and the entries.
         unsafe {
             for word in 0..plan.words as usize {
@@ -1260,7 +488,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
                 core::ptr::with_exposed_provenance_mut::<usize>(plan.pool).add(word).write(bits);
             }
             core::ptr::with_exposed_provenance_mut::<u32>(plan.entries).write_bytes(0, plan.entries());
-            control.write(Control { plan: Line(plan), refused: Line(refused) });
+            control.write(Control { plan: Line(plan), refused: Line(Refused::new()) });
         }
         Ok(arenas)
     }
@@ -1276,15 +504,13 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
         }
         // SAFETY: `slot` is less than the number of slots.
         let place = unsafe { self.view().place(slot).as_ref() };
-        // Acquire: everything the last user of the slot did to its heap and the chain comes before this.
-        place.common.0.claim.compare_exchange(0, 1, Acquire).is_ok()
+        place.common.0.take()
     }
 
     unsafe fn release(&self, slot: usize) {
         // SAFETY: the caller has taken the slot, so it exists.
         let place = unsafe { self.view().place(slot).as_ref() };
-        // Release: everything this user did to the heap comes before what the next user does.
-        place.common.0.claim.store(0, Release);
+        place.common.0.release();
     }
 
     #[inline(always)]
@@ -1336,13 +562,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
     }
 
     fn refusals(&self) -> Refusals {
-        let Refused { request, exhausted, contended, pending } = self.view().refused();
-        Refusals {
-            request: request.load(Relaxed),
-            exhausted: exhausted.load(Relaxed),
-            contended: contended.load(Relaxed),
-            pending: pending.load(Relaxed),
-        }
+        self.view().refused().so_far()
     }
 
     fn largest_allocatable(&mut self) -> usize {

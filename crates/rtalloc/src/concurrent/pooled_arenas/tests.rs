@@ -4,8 +4,9 @@
 extern crate std;
 use super::*;
 use crate::adapt::{Global, Memory, Numbered};
+use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::{Listener, Step, WithListener};
-use crate::contract::{Claim, Misuse};
+use crate::contract::{AllocError, Claim, Misuse, MisuseKind, SharedError, Slot};
 use crate::hook::set_misuse_hook;
 use core::iter::from_fn;
 use core::mem::offset_of;

@@ -1,14 +1,14 @@
 //! Walk, verification and fingerprints of pooled arenas, while no other thread uses them.
 
+use super::layout::Entry;
 use super::pool::{MAX_CHUNKS, WORD_CHUNKS};
-use super::{Entry, LEAST_CHUNK_BYTES, PIECE_CHUNKS, Place, PooledArenas};
+use super::{LEAST_CHUNK_BYTES, PIECE_CHUNKS, Place, PooledArenas};
 use crate::concurrent::arenas::remote_queue::{QueuedFree, RemoteQueue};
 use crate::concurrent::atomics::Atomics;
 use crate::contract::{Block, Corruption, InPieces};
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::Relaxed;
 
 /// What a run of chunks is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,9 +168,6 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
         if own.owner != slot + 1 || own.seal != own.sealed() {
             return broken("a slot has its own heap");
         }
-        if place.common.0.claim.load(Relaxed) > 1 {
-            return broken("a slot is claimed (1) or not (0)");
-        }
         let spare = own.spare.get();
         let entry = self.view().entry_at(spare);
         if spare != 0
@@ -190,53 +187,31 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
         let heap = self.heap_of(owner);
         let mut live_blocks = 0_usize;
         self.visit(Some(owner), &mut |block| live_blocks += usize::from(!block.free));
-        let slots = view.plan().slots;
         let place = self.place(owner);
         let place_at = core::ptr::from_ref(place).addr();
-        let broken = |invariant, address| Err(Corruption { invariant, address });
+        let broken = |invariant, address| Corruption { invariant, address };
         let mut count = 0;
-        let mut follow = |top: Option<QueuedFree>| {
-            let mut queued = top;
-            while let Some(found) = queued {
-                let is_own = |address: &usize| {
-                    view.entry_at(*address).is_some_and(|(_, entry)| entry.owner() as usize == owner + 1)
-                };
-                let Some(address) = Self::address_of(view.plan(), found).filter(is_own) else {
-                    return broken("the block of a queued free lies in a piece of the slot", place_at);
-                };
-                // SAFETY: the address is in a piece, on the grid of its blocks, and not zero.
-                let block = unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) };
-                count += 1;
-                // SAFETY: the block lies in a piece, on its grid.
-                if count > live_blocks || !unsafe { heap.looks_live(block) } {
-                    return broken("a queued free is a live block, queued once", address);
-                }
-                // SAFETY: the block is live in its piece and queued, so its first word is a link.
-                queued = unsafe { Self::link_at(address) }.next();
-            }
-            Ok(())
-        };
         let chain = place.own.0.chain.get();
         if u32::try_from(chain).is_err() {
-            return broken("the block of a queued free lies in a piece of the slot", place_at);
+            return Err(broken("the block of a queued free lies in a piece of the slot", place_at));
         }
-        follow(QueuedFree::new(chain as u32))?;
-        let pending_bits = &place.common.0.pending_bits;
-        for producer in 0..slots {
-            let top = self.queue(producer, owner).top();
-            let is_alone = slots <= usize::BITS as usize;
-            if top.is_some() && (producer == owner || !pending_bits.is_set(producer))
-                || top.is_none() && is_alone && pending_bits.is_set(producer)
-            {
-                return broken("a pending bit is set for every queue that is not empty, and for no other", place_at);
+        let is_own =
+            |address: &usize| view.entry_at(*address).is_some_and(|(_, entry)| entry.owner() as usize == owner + 1);
+        let queue = |producer| self.queue(producer, owner);
+        place.common.0.verify(owner, view.plan().slots, QueuedFree::new(chain as u32), queue, &mut |queued| {
+            let Some(address) = Self::address_of(view.plan(), queued).filter(is_own) else {
+                return Err(broken("the block of a queued free lies in a piece of the slot", place_at));
+            };
+            // SAFETY: the address is in a piece, on the grid of its blocks, and not zero.
+            let block = unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) };
+            count += 1;
+            // SAFETY: the block lies in a piece, on its grid.
+            if count > live_blocks || !unsafe { heap.looks_live(block) } {
+                return Err(broken("a queued free is a live block, queued once", address));
             }
-            follow(top)?;
-        }
-        let has_producer = |bit: usize| (bit..slots).step_by(usize::BITS as usize).any(|slot| slot != owner);
-        if (0..usize::BITS as usize).any(|bit| pending_bits.is_set(bit) && !has_producer(bit)) {
-            return broken("pending bits belong to producers", place_at);
-        }
-        Ok(())
+            // SAFETY: the block is live in its piece and queued, so its first word is a link.
+            Ok(unsafe { Self::link_at(address) }.next())
+        })
     }
 
     /// Emits the configuration, the chunks and the blocks, then each slot's state and queued remote frees.
@@ -254,21 +229,14 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
         for owner in 0..plan.slots {
             self.heap_of(owner).fingerprint_of_index(word);
             let place = self.place(owner);
-            word(place.common.0.claim.load(Relaxed));
             word(place.own.0.spare.get());
-            let mut chain = |top: Option<QueuedFree>| {
-                let mut queued = top;
-                while let Some(found) = queued {
-                    word(found.get() as usize);
-                    let address = Self::address_of(&plan, found);
-                    // SAFETY: the block is queued, so its first word is a link.
-                    queued = address.and_then(|at| unsafe { Self::link_at(at) }.next());
-                }
-                word(0);
+            let below = |queued: QueuedFree| {
+                let address = Self::address_of(&plan, queued);
+                // SAFETY: the block is queued, so its first word is a link.
+                address.and_then(|at| unsafe { Self::link_at(at) }.next())
             };
-            chain(QueuedFree::new(place.own.0.chain.get() as u32));
-            (0..plan.slots).for_each(|producer| chain(self.queue(producer, owner).top()));
-            (0..plan.slots).for_each(|producer| word(usize::from(place.common.0.pending_bits.is_set(producer))));
+            let chain = QueuedFree::new(place.own.0.chain.get() as u32);
+            place.common.0.emit(plan.slots, chain, |producer| self.queue(producer, owner), &below, word);
         }
     }
 }

@@ -1,0 +1,539 @@
+//! The operations of one slot.
+
+use super::layout::Entry;
+use super::pool::Missed;
+use super::{Own, Place, PooledArenas, View};
+use crate::concurrent::arenas::remote_queue::{Link, Pushed, QueuedFree};
+use crate::concurrent::atomics::{Atomics, Native};
+use crate::concurrent::slots::{Common, SlowResult};
+use crate::contract::{AllocError, InPieces, LoopBound, MisuseKind, SharedError, Slot, loop_bound};
+use crate::hook::report;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// One user's operations on [`PooledArenas`]: two pointers, to the heap and to the slot's state in it.
+pub struct PooledSlot<'h, 'r, H, A: Atomics = Native> {
+    pub(super) view: View<'h, H, A>,
+    /// The slot's own state.
+    pub(super) place: NonNull<Place<H, A>>,
+    pub(super) heap: PhantomData<&'h PooledArenas<'r, H, A>>,
+}
+
+// SAFETY: only the slot's user uses its heap, on whichever thread that user runs; `H` is `Send`.
+unsafe impl<H: Send, A: Atomics> Send for PooledSlot<'_, '_, H, A> {}
+
+impl<H, A: Atomics> fmt::Debug for PooledSlot<'_, '_, H, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {}", self.number())
+    }
+}
+
+/// A block that is not in a piece of this slot.
+enum Elsewhere<'h, H, A: Atomics> {
+    /// In a piece of another slot.
+    Remote { place: &'h Place<H, A>, owner: usize, queued: QueuedFree, link: &'h Link<A> },
+    /// A run of chunks of its own.
+    Long { first: usize, run: usize },
+}
+
+impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
+    /// The slot's number.
+    #[inline(always)]
+    fn number(&self) -> usize {
+        self.own().owner.wrapping_sub(1)
+    }
+
+    /// The part that this slot alone uses.
+    #[inline(always)]
+    fn own(&self) -> &Own<H> {
+        // SAFETY: the place is initialised; only its cells are written again, by this slot's user.
+        unsafe { &(*self.place.as_ptr()).own.0 }
+    }
+
+    /// The part that other threads write.
+    #[inline(always)]
+    fn common(&self) -> &Common<A> {
+        // SAFETY: the place is initialised, and this part consists of atomic words.
+        unsafe { &(*self.place.as_ptr()).common.0 }
+    }
+
+    /// Whether frees of this slot's blocks wait to be processed, as far as the slot has seen.
+    #[inline(always)]
+    fn has_remote_frees(&self) -> bool {
+        (self.own().chain.get() != 0) | self.common().pending_bits.any()
+    }
+
+    /// Whether an address lies in a piece of this slot, where a block can be: not in a piece's first granule, whose
+    /// "header" would belong to the chunk before.
+    #[inline(always)]
+    pub(super) fn is_own(&self, address: usize) -> bool {
+        let is_start = address & (self.view.plan().chunk_bytes() - 1) == 0;
+        self.view
+            .entry_at(address)
+            .is_some_and(|(_, entry)| entry.owner() as usize == self.own().owner && !(is_start && entry.run() != 0))
+    }
+}
+
+impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
+    /// The slot's heap.
+    #[inline(always)]
+    fn arena(&self) -> ManuallyDrop<H> {
+        PooledArenas::<'r, H, A>::copy_of(self.own())
+    }
+
+    /// Counts a refusal, and returns it.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, error: SharedError) -> SharedError {
+        self.view.refused().count(error)
+    }
+
+    /// Frees a block of this slot.
+    ///
+    /// # Safety
+    ///
+    /// It lies in one of its pieces, and as [`Slot::deallocate`].
+    #[inline(always)]
+    unsafe fn free_own(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller guarantees a block of this slot's heap, which is no longer used.
+        let Some(piece) = (unsafe { self.arena().deallocate_in_piece(block) }) else { return };
+        // Chunks are aligned to their length.
+        if (piece.start | piece.end) & (self.view.plan().chunk_bytes() - 1) == 0 {
+            self.end_piece(piece);
+        }
+    }
+
+    /// Gives back a piece that may be empty; keeps one of a single chunk.
+    #[cold]
+    #[inline(never)]
+    fn end_piece(&mut self, piece: Range<usize>) {
+        let plan = self.view.plan();
+        let (Some(first), run) = (plan.chunk_at(piece.start), piece.len() >> plan.chunk_log2) else { return };
+        if self.view.entry(first) != Entry::first(self.own().owner as u32, run) {
+            // A free block inside of a longer piece.
+            return;
+        }
+        if run == 1 {
+            let spare = self.own().spare.get();
+            if spare == piece.start {
+                return;
+            }
+            // SAFETY: the spare piece is this slot's.
+            if spare == 0 || !unsafe { self.arena().is_empty(spare..spare.wrapping_add(plan.chunk_bytes())) } {
+                self.own().spare.set(piece.start);
+                return;
+            }
+        }
+        self.give_back(piece, first, run);
+    }
+
+    /// Gives back an empty piece of this slot.
+    #[inline(always)]
+    fn give_back(&mut self, piece: Range<usize>, first: usize, run: usize) {
+        // SAFETY: the piece is this slot's, and empty.
+        unsafe { self.arena().withdraw(piece) };
+        let mut at = 0;
+        while at < run {
+            loop_bound!(LoopBound::Fixed(8));
+            self.view.set_entry(first.wrapping_add(at), Entry::NONE);
+            at = super::pool::next(at);
+        }
+        self.view.pool().give_short(first, run);
+    }
+
+    /// Gives back the spare piece, if it is still empty.
+    #[inline(always)]
+    fn give_spare(&mut self) {
+        let plan = self.view.plan();
+        let spare = self.own().spare.replace(0);
+        let piece = spare..spare.wrapping_add(plan.chunk_bytes());
+        let Some(first) = plan.chunk_at(spare) else { return };
+        // SAFETY: the spare piece is this slot's.
+        if unsafe { self.arena().is_empty(piece.clone()) } {
+            self.give_back(piece, first, 1);
+        }
+    }
+
+    /// Processes a queued free: unlinks it from the chain, and frees its block.
+    #[inline(always)]
+    fn process(&mut self, queued: QueuedFree) {
+        self.own().chain.set(0);
+        let Some(address) = PooledArenas::<'r, H, A>::address_of(self.view.plan(), queued) else { return };
+        if !self.is_own(address) {
+            report(H::CONTRACT.name, MisuseKind::ContradictoryTags, address);
+            return;
+        }
+        let block = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: no region contains address zero. The slot that queued the block passed it to this one under the
+        // contract of `deallocate`; the tags may show that it is not a live block after all.
+        unsafe {
+            let block = NonNull::new_unchecked(block);
+            if !self.arena().looks_live(block) {
+                report(H::CONTRACT.name, MisuseKind::DoubleFree, address);
+                return;
+            }
+            let next = PooledArenas::<'r, H, A>::link_at(address).next();
+            if next.is_some_and(|next| PooledArenas::<'r, H, A>::address_of(self.view.plan(), next).is_none()) {
+                report(H::CONTRACT.name, MisuseKind::ContradictoryTags, address);
+                return;
+            }
+            // First, so that a free is processed once, whatever happens to the block.
+            self.own().chain.set(next.map_or(0, QueuedFree::get) as usize);
+            self.free_own(block);
+        }
+    }
+
+    /// Takes back the block queued last. `None` if none is queued; false if a bit led to an empty queue, but another
+    /// bit is set.
+    #[inline(always)]
+    fn take_back_one(&mut self) -> Option<bool> {
+        let number = self.number();
+        let view = self.view;
+        let slots = view.plan().slots;
+        let latest = match QueuedFree::new(self.own().chain.get() as u32) {
+            Some(queued) => Some(queued),
+            // SAFETY: all slots less than `slots` exist, and this one is the owner.
+            None => unsafe { self.common().pending_bits.collect(slots, |producer| view.queue(producer, number)) },
+        };
+        match latest {
+            Some(queued) => {
+                self.process(queued);
+                Some(true)
+            }
+            // The bit's frees were collected earlier.
+            None => self.common().pending_bits.any().then_some(false),
+        }
+    }
+
+    /// Takes back at most `budget` blocks, and returns how many.
+    #[inline(never)]
+    fn take_back(&mut self, budget: usize) -> usize {
+        let (mut taken, mut iteration) = (0, 0);
+        while iteration < budget {
+            loop_bound!(LoopBound::RemoteFrees);
+            iteration += 1;
+            let Some(is_taken) = self.take_back_one() else { break };
+            taken += usize::from(is_taken);
+        }
+        taken
+    }
+
+    /// Allocates when there are queued remote frees.
+    #[cold]
+    #[inline(never)]
+    fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
+        self.take_back(self.view.plan().reclaim_budget);
+        match self.arena().allocate_bytes(size_bytes, align_bytes) {
+            Ok(block) => Ok(block).into(),
+            Err(_) => self.allocate_from_pool(size_bytes, align_bytes),
+        }
+    }
+
+    /// Allocates after the slot's heap has refused: from another piece, or as a long block.
+    #[cold]
+    #[inline(never)]
+    fn allocate_from_pool(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
+        self.draw(size_bytes, align_bytes).map_err(|error| self.refuse(error)).into()
+    }
+
+    /// As [`allocate_from_pool`](Self::allocate_from_pool), without counting a refusal.
+    #[inline(always)]
+    fn draw(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        if !align_bytes.is_power_of_two() {
+            return Err(SharedError::Request(AllocError::Alignment));
+        }
+        if size_bytes == 0 {
+            return Err(SharedError::Request(AllocError::ZeroSize));
+        }
+        let plan = self.view.plan();
+        let length = plan.chunks_for(size_bytes);
+        // Chunks are aligned to their length; for more, the search is for a longer run.
+        let slack = (align_bytes >> plan.chunk_log2).saturating_sub(1);
+        if length > plan.chunks || slack > plan.chunks - length {
+            let is_aligned = align_bytes <= plan.bytes_of(plan.chunks);
+            return Err(SharedError::Request(if is_aligned { AllocError::TooLarge } else { AllocError::Alignment }));
+        }
+        // Were it empty, it would have served a request for one chunk.
+        self.give_spare();
+        let mut is_contended = false;
+        let piece_bytes = H::piece_bytes(size_bytes, align_bytes);
+        let run = piece_bytes.map_or(usize::MAX, |bytes| plan.chunks_for(bytes));
+        if run <= plan.piece_chunks() {
+            match self.view.pool().take_short(run) {
+                Ok(first) => {
+                    self.add_piece(first, run);
+                    return self.arena().allocate_bytes(size_bytes, align_bytes).map_err(SharedError::from);
+                }
+                // A run for the block alone may be shorter than a piece for it, and lie in two words.
+                Err(missed) => is_contended = missed == Missed::Contended,
+            }
+        }
+        let aligned = |first| {
+            let gap = plan.address_of(first).wrapping_neg() & (align_bytes - 1);
+            first + (gap >> plan.chunk_log2)
+        };
+        match self.view.pool().take(length, slack, aligned) {
+            Ok(first) => {
+                self.view.set_entry(first, Entry::first(Entry::LONG, length));
+                let block = core::ptr::with_exposed_provenance_mut(plan.address_of(first));
+                // SAFETY: no region contains address zero.
+                return Ok(unsafe { NonNull::new_unchecked(block) });
+            }
+            Err(missed) => is_contended |= missed == Missed::Contended,
+        }
+        if self.own().chain.get() != 0 || self.common().pending_bits.any_now() {
+            return Err(SharedError::Pending);
+        }
+        Err(if is_contended { SharedError::Contended } else { SharedError::Exhausted })
+    }
+
+    /// Adds chunks that were taken from the pool to the slot's heap.
+    #[inline(always)]
+    fn add_piece(&mut self, first: usize, run: usize) {
+        let owner = self.own().owner as u32;
+        self.view.set_entry(first, Entry::first(owner, run));
+        let mut at = 1;
+        while at < run {
+            loop_bound!(LoopBound::Fixed(7));
+            self.view.set_entry(first.wrapping_add(at), Entry::first(owner, 0));
+            at = super::pool::next(at);
+        }
+        // SAFETY: the chunks are this slot's from now on, in the span, and at most as many as planned.
+        unsafe { self.arena().lend(self.view.plan().range(first, run)) };
+    }
+
+    /// The block at an address that is not in a piece of this slot.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the address.
+    #[inline(always)]
+    fn find_elsewhere(&self, address: usize) -> Result<Elsewhere<'_, H, A>, MisuseKind> {
+        let plan = self.view.plan();
+        let (chunk, entry) = self.view.entry_at(address).ok_or(MisuseKind::ForeignPointer)?;
+        let unit_bytes = PooledArenas::<'r, H, A>::UNIT_BYTES;
+        let distance = address.wrapping_sub(plan.start);
+        if !distance.is_multiple_of(unit_bytes) {
+            return Err(MisuseKind::ForeignPointer);
+        }
+        if entry.owner() == Entry::LONG {
+            let is_first = address == plan.address_of(chunk);
+            let long = Elsewhere::Long { first: chunk, run: entry.run() };
+            return if is_first { Ok(long) } else { Err(MisuseKind::ForeignPointer) };
+        }
+        let owner = (entry.owner() as usize).wrapping_sub(1);
+        if owner >= plan.slots {
+            // Nothing is live there.
+            return Err(MisuseKind::DoubleFree);
+        }
+        // SAFETY: the address is in the span, on the grid of blocks, so it is not zero.
+        let block = unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) };
+        // The first granule of a piece precedes its first block.
+        let is_before = address & (plan.chunk_bytes() - 1) == 0 && entry.run() != 0;
+        // SAFETY: the address lies in a piece, after its first granule; any thread may ask through any heap.
+        if is_before || !unsafe { self.arena().looks_live(block) } {
+            return Err(if is_before { MisuseKind::ForeignPointer } else { MisuseKind::DoubleFree });
+        }
+        // The distance is less than the span, so its number fits 32 bits (`LARGEST_SPAN_BYTES`).
+        let queued = QueuedFree::MIN.saturating_add((distance / unit_bytes) as u32);
+        // SAFETY: `owner` is less than the number of slots, and places are initialised; the address is that of a block.
+        unsafe {
+            let place = self.view.place(owner).as_ref();
+            Ok(Elsewhere::Remote { place, owner, queued, link: PooledArenas::<'r, H, A>::link_at(address) })
+        }
+    }
+
+    /// Frees a block that is not in a piece of this slot: queues it for its owner, or gives its chunks back.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    #[inline(never)]
+    unsafe fn free_elsewhere(&mut self, block: NonNull<u8>) {
+        let address = block.addr().get();
+        let kind = match self.find_elsewhere(address) {
+            Ok(Elsewhere::Remote { place, owner, queued, link }) => {
+                // SAFETY: both slots exist.
+                let queue = unsafe { self.view.queue(self.number(), owner) };
+                // SAFETY: this slot is the producer; the caller gives up the block, whose first word is the link.
+                match unsafe { queue.push(queued, link) } {
+                    Pushed::First => return place.common.0.pending_bits.set(self.number()),
+                    Pushed::Queued => return,
+                    Pushed::Duplicate => MisuseKind::DoubleFree,
+                }
+            }
+            Ok(Elsewhere::Long { first, run }) => {
+                let entry = Entry::first(Entry::LONG, run).0;
+                // Relaxed: the pool orders the chunks; this decides between two frees of the block.
+                if self.view.entry_word(first).compare_exchange(entry, Entry::NONE.0, Relaxed).is_ok() {
+                    return self.view.pool().give(first, run);
+                }
+                MisuseKind::DoubleFree
+            }
+            Err(kind) => kind,
+        };
+        report(H::CONTRACT.name, kind, address);
+    }
+
+    /// Resizes a long block where it is, if it can be.
+    #[inline(always)]
+    fn resize_long(&mut self, first: usize, run: usize, size_bytes: usize, align_bytes: usize) -> bool {
+        let plan = self.view.plan();
+        if plan.address_of(first) & (align_bytes - 1) != 0 || size_bytes > plan.bytes_of(plan.chunks) {
+            return false;
+        }
+        let wanted = plan.chunks_for(size_bytes);
+        let is_resized = match wanted.checked_sub(run) {
+            Some(0) => return true,
+            Some(more) => wanted <= plan.chunks - first && self.view.pool().claim(first + run, more),
+            None => true,
+        };
+        if is_resized {
+            self.view.set_entry(first, Entry::first(Entry::LONG, wanted));
+        }
+        if wanted < run {
+            self.view.pool().give(first + wanted, run - wanted);
+        }
+        is_resized
+    }
+
+    /// Resizes a block: where it is, or by moving it to this slot.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::reallocate_bytes`].
+    #[inline(never)]
+    unsafe fn resize(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        let invalid = |slot: &Self, error| Err(slot.refuse(SharedError::Request(error)));
+        if !align_bytes.is_power_of_two() {
+            return invalid(self, AllocError::Alignment);
+        }
+        if size_bytes == 0 {
+            return invalid(self, AllocError::ZeroSize);
+        }
+        let address = block.addr().get();
+        let keeps_too_much;
+        if self.is_own(address) {
+            // SAFETY: the caller guarantees that the block is live, and it is this slot's.
+            match unsafe { self.arena().resize_in_place(block, size_bytes, align_bytes) } {
+                Ok(true) => return Ok(block),
+                Ok(false) => keeps_too_much = false,
+                Err(error) => return invalid(self, error),
+            }
+        } else {
+            match self.find_elsewhere(address) {
+                Err(kind) => {
+                    report(H::CONTRACT.name, kind, address);
+                    return invalid(self, AllocError::Misused);
+                }
+                Ok(Elsewhere::Long { first, run }) => {
+                    // A block that would be small moves to a piece, unless there is no memory for it.
+                    keeps_too_much = size_bytes <= self.view.plan().chunk_bytes() / 2;
+                    if !keeps_too_much && self.resize_long(first, run, size_bytes, align_bytes) {
+                        return Ok(block);
+                    }
+                }
+                Ok(Elsewhere::Remote { .. }) => {
+                    // SAFETY: the block is live.
+                    let usable_bytes = unsafe { self.usable_size(block) };
+                    let fits = address & (align_bytes - 1) == 0 && size_bytes <= usable_bytes;
+                    // Only its owner can split a block.
+                    keeps_too_much =
+                        usable_bytes - size_bytes.min(usable_bytes) > size_bytes.max(H::CONTRACT.min_block_bytes);
+                    if fits && !keeps_too_much {
+                        return Ok(block);
+                    }
+                }
+            }
+        }
+        // SAFETY: the block is live.
+        let usable_bytes = unsafe { self.usable_size(block) };
+        let fits = address & (align_bytes - 1) == 0 && size_bytes <= usable_bytes;
+        if self.has_remote_frees() {
+            self.take_back(self.view.plan().reclaim_budget);
+        }
+        let served = self.arena().allocate_bytes(size_bytes, align_bytes);
+        let moved = match served.or_else(|_| self.draw(size_bytes, align_bytes)) {
+            Ok(moved) => moved,
+            // Shrinking never fails.
+            Err(_) if fits && keeps_too_much => {
+                if let Ok(Elsewhere::Long { first, run }) = self.find_elsewhere(address) {
+                    self.resize_long(first, run, size_bytes, align_bytes);
+                }
+                return Ok(block);
+            }
+            Err(error) => return Err(self.refuse(error)),
+        };
+        // SAFETY: both blocks are live and disjoint, and at least as long as the copy; the caller gives up `block`.
+        unsafe {
+            core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes));
+            self.deallocate(block);
+        }
+        Ok(moved)
+    }
+}
+
+// SAFETY: blocks come from the slot's heap, which only the slot's user works with, or are runs of chunks that no one
+// else has; blocks of other slots are queued for their owner.
+unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
+    #[inline(always)]
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        if self.has_remote_frees() {
+            return self.allocate_with_remote_frees(size_bytes, align_bytes).into();
+        }
+        match self.arena().allocate_bytes(size_bytes, align_bytes) {
+            Ok(block) => Ok(block),
+            Err(_) => self.allocate_from_pool(size_bytes, align_bytes).into(),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller guarantees that the block is live and no longer used.
+        unsafe {
+            if self.is_own(block.addr().get()) {
+                self.free_own(block);
+            } else {
+                self.free_elsewhere(block);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: the caller guarantees that the block is live.
+        unsafe { self.resize(block, size_bytes, align_bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        match self.view.entry_at(block.addr().get()) {
+            Some((_, entry)) if entry.owner() == Entry::LONG => self.view.plan().bytes_of(entry.run()),
+            // SAFETY: the caller guarantees that the block is live; any thread may ask through any heap.
+            Some((_, entry)) if entry != Entry::NONE => unsafe { self.arena().usable_size(block) },
+            _ => 0,
+        }
+    }
+
+    fn reclaim(&mut self, budget: usize) -> usize {
+        let taken = self.take_back(budget);
+        if taken < budget {
+            self.give_spare();
+        }
+        taken
+    }
+}
