@@ -2,9 +2,7 @@
 
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
-use rtalloc::concurrent::pooled_arenas::pool::{
-    Missed, Pool, WORD_CHUNKS, claim_steps, give_steps, take_short_steps, take_steps,
-};
+use rtalloc::concurrent::pooled_arenas::pool::{Missed, Pool, WORD_CHUNKS, claim_steps, give_steps, take_steps};
 use std::ptr::NonNull;
 
 const WORDS: usize = 2;
@@ -49,11 +47,7 @@ impl Chunks {
     }
 
     fn take(self, run: usize) -> Result<usize, Missed> {
-        // Short runs as pieces are taken, if they need not cross the words.
-        let answer = match run {
-            1 => scene::measured(Some(take_short_steps(WORDS)), || self.pool.take_short(run)),
-            _ => scene::measured(Some(take_steps(WORDS, run)), || self.pool.take(run, 0, |first| first)),
-        };
+        let answer = scene::measured(Some(take_steps(WORDS, run)), || self.pool.take(run, 0, |first| first));
         answer.inspect(|&first| self.own(first, run))
     }
 

@@ -9,9 +9,9 @@
 //! memory. When it has no block for a request, the slot takes a run of 1 to 8 chunks from the pool and lends it to its
 //! heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its last block is freed; each slot keeps one
 //! empty piece of a single chunk, its *spare*, so that a block that comes and goes does not cost a visit to the pool
-//! each time. A request that needs more than 8 chunks, or for which there is no piece, takes a run of chunks for
-//! itself, a *long block*. Any slot may free a long block: its chunks are in the pool at once. A slot that frees
-//! another block of another slot pushes it to a *remote-free queue* of the owner, as in
+//! each time. A request that needs more than 8 chunks, or fills its chunks so well that a piece for it would need one
+//! more, takes a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the pool at
+//! once. A slot that frees another block of another slot pushes it to a *remote-free queue* of the owner, as in
 //! [`arenas`](crate::concurrent::arenas).
 //!
 //! ```text
@@ -43,16 +43,16 @@
 //! |---|---|---|
 //! | allocate, which the slot's heap serves | 1 allocate of H | 1 load |
 //! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back, as in `arenas`, and what its piece costs |
-//! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 2 loads, 5 RMWs, 9 stores |
-//! | allocate of a long block | 1 allocate of H | at most 2·W + 2 loads, W + 1 RMWs, 2 stores, and for each word of the run 1 load, 3 RMWs |
-//! | refusal | 1 allocate of H | at most 2·W + 2 loads, 2·W + 3 RMWs, 1 store |
+//! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 7 loads, 6 RMWs, 9 stores |
+//! | allocate of a long block | 1 allocate of H | at most W + 7 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
+//! | refusal | 1 allocate of H | at most 2·W + 7 loads, 2·W + 9 RMWs, 1 store |
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
-//! | the same, where its piece is empty then | and 1 withdrawal of H | and 1 load, 1 RMW, a store for each chunk of the piece |
+//! | the same, where its piece is empty then | and 1 withdrawal of H | and 1 load, 2 RMWs, a store for each chunk of the piece |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 3 loads, 3 stores |
 //! | deallocate, of a long block | none | 2 loads, 1 RMW, and 1 RMW for each word of the pool that has its chunks |
 //!
 //! 1. *No step waits for another thread's.* Loops iterate over the blocks to take back, the words of the pool, the
-//!    chunks of a piece, and words of producers. A compare-and-swap of the pool is tried at most twice.
+//!    chunks of a piece, and words of producers. A run is tried at most twice.
 //! 2. *No two threads use one heap*, and no queued free is lost: as in [`arenas`](crate::concurrent::arenas), whose
 //!    queues these are.
 //! 3. *No chunk belongs to two.* It leaves the pool by the compare-and-swap that clears its bit, and returns by the
@@ -80,8 +80,8 @@
 //!   most 8 chunks for each block, less the block, and one chunk. A block withholds as much only if a larger one that
 //!   shared its piece was freed. `a_slot_withholds_no_more_than_the_bound` attains this.
 //! - *The spare* goes back with the slot's next request to the pool, and with [`reclaim`].
-//! - Long blocks are whole chunks, at least 8, so less than a seventh is lost. Where a request needs a long block only
-//!   for its alignment, or the region has fewer than 8 chunks, up to a chunk.
+//! - Long blocks are whole chunks: one of more than 8 chunks loses less than an eighth, a shorter one less than a piece
+//!   for it would: what H rounds the request up by (TLSF at most a 32nd), the alignment and two granules.
 //! - A piece loses one granule. Its blocks do not coalesce with those of other pieces.
 //! - All heaps reach the whole region: with tags of 32 bits it has at most 4 GiB.
 //! - Fixed: 192 bytes for a slot, a row of queues, and its heap's control structure, planned for 8 chunks; 4 bytes for
@@ -148,10 +148,10 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use layout::{Entry, Plan};
-use pool::{MAX_CHUNKS, Pool, SHORT_RUN, WORD_CHUNKS, claim_steps, give_steps, take_short_steps, take_steps};
+use pool::{MAX_CHUNKS, Pool, WORD_CHUNKS, claim_steps, give_steps, take_steps};
 
 /// Chunks of the longest piece: requests that need more take a run of their own.
-pub const PIECE_CHUNKS: usize = SHORT_RUN;
+pub const PIECE_CHUNKS: usize = 8;
 
 /// How [`PooledArenas`] are made.
 #[derive(Clone, Copy, Debug)]
@@ -399,8 +399,8 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
 
     /// Most steps to give back a piece.
     fn steps_of_giving_back(plan: &Plan) -> Steps {
-        // A piece lies in one word of the pool.
-        Steps { read_modify_writes: 1, loads: 1, stores: plan.piece_chunks() }
+        let run = plan.piece_chunks();
+        give_steps(run) + Steps { read_modify_writes: 0, loads: 1, stores: run }
     }
 }
 
@@ -533,7 +533,6 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
             // The check for queued frees; blocks taken back; the search; entries; the last check, the refusal
             // counter.
             times(plan.reclaim_budget, self.steps_of_taking_back())
-                + take_short_steps(plan.words as usize)
                 + take_steps(plan.words as usize, run)
                 + Self::steps_of_giving_back(plan)
                 + Steps { read_modify_writes: 2, loads: 1, stores: PIECE_CHUNKS }

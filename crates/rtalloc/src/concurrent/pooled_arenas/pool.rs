@@ -11,22 +11,22 @@
 //! give      fetch-and-add: the bits become set, and the version one more
 //! ```
 //!
-//! A run is taken word by word, from its first chunk on; if another taker was faster, what was taken goes back. The
-//! search is first fit, so that long runs remain at the end.
+//! The search is first fit, so that long runs remain at the end. A *short* run, of at most as many chunks as a word
+//! has, lies in one word or in two that follow each other: the search looks at each word and the next one together. A
+//! run is taken word by word, from its first chunk on; if another taker was faster, what was taken goes back.
 //!
 //! # Exhausted or contended
 //!
-//! A search that finds no run in any word, and lost no run to another taker, reads all words again, by an RMW that
-//! changes nothing. If no version is another than before, nothing was given back to any word between its two reads:
+//! A search that finds no run reads all words again, by an RMW that changes nothing. If no version is another than before, nothing was given back to any word between its two reads:
 //! when the last word was read the first time, every word had at most the bits that the search saw, so there was no
 //! run. Otherwise it cannot tell. (A version that returns to its value between the two reads would deceive it: that
-//! takes 2^32 gives to one word during a search, 2^16 where a machine word has 32 bits. The same could leave the second
-//! compare-and-swap of a take without the order that the first one establishes.)
+//! takes 2^32 gives to one word during a search, 2^16 where a machine word has 32 bits.)
 //!
 //! # Progress
 //!
-//! No step waits. A compare-and-swap fails if another thread changed the word; it is tried twice. A search that loses
-//! two short runs to others, or a long one, gives up: [`Missed::Contended`].
+//! No step waits. A compare-and-swap fails if another thread changed the word since it was read. A search that has
+//! found a short run and loses it looks at its words once more; then, or if it loses a longer run, it gives up:
+//! [`Missed::Contended`].
 //!
 //! # Memory orderings
 //!
@@ -47,10 +47,6 @@ pub const WORD_CHUNKS: usize = usize::BITS as usize / 2;
 const MAX_WORDS: usize = 64;
 /// Chunks of the largest pool.
 pub const MAX_CHUNKS: usize = MAX_WORDS * WORD_CHUNKS;
-/// Short runs that a search loses to others before it gives up.
-const TRIES: usize = 2;
-/// Chunks of the longest run that lies in one word for sure.
-pub const SHORT_RUN: usize = 8;
 const ALL: usize = usize::MAX >> WORD_CHUNKS;
 /// One more in the version.
 const GIVEN: usize = ALL + 1;
@@ -71,22 +67,6 @@ pub(super) fn next(index: usize) -> usize {
     computed(index as u64) as usize + 1
 }
 
-/// How far a search is.
-#[derive(Clone, Copy, Default)]
-struct Search {
-    /// The word to be read next.
-    index: usize,
-    /// The sum of the versions of those before it.
-    versions: usize,
-}
-
-/// A run that was in the pool.
-struct Found {
-    first: usize,
-    /// The word where it ends, as it was.
-    word: usize,
-}
-
 /// A pool's words, which follow each other in memory.
 #[derive(Debug)]
 pub struct Pool<'h, A: Atomics = Native> {
@@ -102,12 +82,6 @@ impl<A: Atomics> Clone for Pool<'_, A> {
     }
 }
 impl<A: Atomics> Copy for Pool<'_, A> {}
-
-/// The chunks `from..to` of a word, as bits; `from` is less than `to`.
-#[inline(always)]
-const fn bits(from: usize, to: usize) -> usize {
-    (ALL >> (WORD_CHUNKS - (to - from))) << from
-}
 
 impl<'h, A: Atomics> Pool<'h, A> {
     /// The pool at an address.
@@ -133,35 +107,8 @@ impl<'h, A: Atomics> Pool<'h, A> {
         self.word(chunk / WORD_CHUNKS).load(Relaxed) >> (chunk % WORD_CHUNKS) & 1 != 0
     }
 
-    /// Takes a run of at most [`SHORT_RUN`] chunks that lies in one word, the first that there is; returns its first
-    /// chunk.
-    ///
-    /// # Errors
-    ///
-    /// [`Missed`].
-    ///
-    /// # Time
-    ///
-    /// Linear in the words: [`take_short_steps`].
-    #[inline(never)]
-    pub fn take_short(self, run: usize) -> Result<usize, Missed> {
-        let (mut search, mut tries) = (Search::default(), 0);
-        while tries < TRIES {
-            loop_bound!(LoopBound::Fixed(2));
-            let Some(found) = self.find::<false>(run, &mut search) else {
-                return Err(if tries == 0 { self.missed(search) } else { Missed::Contended });
-            };
-            let from = found.first % WORD_CHUNKS;
-            if self.claim_in(search.index, found.word, bits(from, from + run)) {
-                return Ok(found.first);
-            }
-            tries += 1;
-        }
-        Err(Missed::Contended)
-    }
-
-    /// Takes a run of any length from the first one that is longer by `slack`; returns its first chunk, which `place`
-    /// chooses among the first `slack` and one, given the first of them.
+    /// Takes a run from the first one that is longer by `slack`; returns its first chunk, which `place` chooses among
+    /// the first `slack` and one, given the first of them.
     ///
     /// # Errors
     ///
@@ -172,47 +119,65 @@ impl<'h, A: Atomics> Pool<'h, A> {
     /// Linear in the words: [`take_steps`].
     #[inline(always)]
     pub fn take(self, run: usize, slack: usize, place: impl Fn(usize) -> usize) -> Result<usize, Missed> {
-        let mut search = Search::default();
-        match self.find::<true>(run + slack, &mut search) {
-            Some(found) => {
-                let first = place(found.first);
-                if self.claim(first, run) { Ok(first) } else { Err(Missed::Contended) }
-            }
-            None => Err(self.missed(search)),
+        if run + slack > WORD_CHUNKS {
+            let first = place(self.find_long(run + slack)?);
+            return if self.claim(first, run) { Ok(first) } else { Err(Missed::Contended) };
         }
+        let shifts = Shifts::of(run + slack);
+        let (index, begins) = self.find_short(shifts)?;
+        let first = place(index * WORD_CHUNKS + begins.trailing_zeros() as usize);
+        if self.claim_short(first, run) {
+            return Ok(first);
+        }
+        let after = if index + 1 < self.count { self.word(index + 1).load(Relaxed) } else { 0 };
+        let begins = shifts.begins(self.word(index).load(Relaxed), after);
+        let first = place(index * WORD_CHUNKS + begins.trailing_zeros() as usize);
+        if begins != 0 && self.claim_short(first, run) { Ok(first) } else { Err(Missed::Contended) }
     }
 
-    /// Finds a run: in one word, or across words where `ACROSS`.
-    #[inline(always)]
-    fn find<const ACROSS: bool>(self, run: usize, search: &mut Search) -> Option<Found> {
-        let mut carried = 0;
-        let shifts = Shifts::of(run);
-        // A run longer than a word lies in none.
-        let within = if ACROSS && run > WORD_CHUNKS { 0 } else { ALL };
-        while search.index < self.count {
+    /// Finds the first short runs: the word where they begin, and its chunks where one does.
+    #[inline(never)]
+    fn find_short(self, shifts: Shifts) -> Result<(usize, usize), Missed> {
+        let (mut index, mut versions) = (0, 0_usize);
+        let mut word = self.word(index).load(Relaxed);
+        while next(index) < self.count {
             loop_bound!(LoopBound::Words);
-            let word = self.word(search.index).load(Relaxed);
-            let here = word & ALL;
-            let start = search.index * WORD_CHUNKS;
-            if ACROSS && carried + here.trailing_ones() as usize >= run {
-                return Some(Found { first: start - carried, word });
+            let after = self.word(next(index)).load(Relaxed);
+            let begins = shifts.begins(word, after);
+            if begins != 0 {
+                return Ok((index, begins));
             }
-            let places = shifts.starts::<ACROSS>(here & within);
-            if places != 0 {
-                return Some(Found { first: start + places.trailing_zeros() as usize, word });
-            }
-            // The free chunks at the end of this word.
-            carried = if here == ALL { carried + WORD_CHUNKS } else { (here << WORD_CHUNKS).leading_ones() as usize };
-            search.versions = search.versions.wrapping_add(word / GIVEN);
-            search.index = next(search.index);
+            versions = versions.wrapping_add(word / GIVEN);
+            index = next(index);
+            word = after;
         }
-        None
+        let begins = shifts.begins(word, 0);
+        if begins == 0 { Err(self.missed(versions.wrapping_add(word / GIVEN))) } else { Ok((index, begins)) }
     }
 
-    /// Why a search that has read all words, and lost no run, found none.
+    /// Finds the first run of so many chunks, more than a word has.
+    #[inline(never)]
+    fn find_long(self, run: usize) -> Result<usize, Missed> {
+        let (mut index, mut versions, mut before) = (0, 0_usize, 0);
+        while index < self.count {
+            loop_bound!(LoopBound::Words);
+            let word = self.word(index).load(Relaxed);
+            let here = word & ALL;
+            if before + here.trailing_ones() as usize >= run {
+                return Ok(index * WORD_CHUNKS - before);
+            }
+            // The free chunks at the end of this word, and of those before it.
+            before = if here == ALL { before + WORD_CHUNKS } else { (here << WORD_CHUNKS).leading_ones() as usize };
+            versions = versions.wrapping_add(word / GIVEN);
+            index = next(index);
+        }
+        Err(self.missed(versions))
+    }
+
+    /// Why a search found no run in words whose versions have this sum.
     #[inline(always)]
-    fn missed(self, search: Search) -> Missed {
-        if search.versions == self.versions() { Missed::Exhausted } else { Missed::Contended }
+    fn missed(self, versions: usize) -> Missed {
+        if versions == self.versions() { Missed::Exhausted } else { Missed::Contended }
     }
 
     /// The sum of all versions at this time or later.
@@ -228,19 +193,38 @@ impl<'h, A: Atomics> Pool<'h, A> {
         versions
     }
 
-    /// Takes these chunks, if all are in the pool.
+    /// Takes these chunks, if all are in the pool. May fail also if others take or give back chunks meanwhile.
     ///
     /// # Time
     ///
     /// Linear in the words that have one of them: [`claim_steps`].
-    #[inline(never)]
+    #[inline(always)]
     pub fn claim(self, first: usize, run: usize) -> bool {
+        if run > WORD_CHUNKS { self.claim_long(first, run) } else { self.claim_short(first, run) }
+    }
+
+    /// As [`claim`](Self::claim), for a short run.
+    #[inline(never)]
+    fn claim_short(self, first: usize, run: usize) -> bool {
+        let (index, [here, after]) = parts(first, run);
+        if !self.claim_in(index, here) {
+            return false;
+        }
+        if after != 0 && !self.claim_in(index + 1, after) {
+            self.give_in(index, here);
+            return false;
+        }
+        true
+    }
+
+    /// As [`claim`](Self::claim), for a longer run.
+    #[inline(never)]
+    fn claim_long(self, first: usize, run: usize) -> bool {
         let span = Span::of(first, run);
         let (mut index, mut chunks) = (span.first, span.head);
         while index <= span.last {
             loop_bound!(LoopBound::Words);
-            let chunks_here = if index == span.last { chunks & span.tail } else { chunks };
-            if !self.claim_in(index, self.word(index).load(Relaxed), chunks_here) {
+            if !self.claim_in(index, if index == span.last { span.tail } else { chunks }) {
                 if index != span.first {
                     self.give(first, index * WORD_CHUNKS - first);
                 }
@@ -252,32 +236,13 @@ impl<'h, A: Atomics> Pool<'h, A> {
         true
     }
 
-    /// Takes chunks of one word, which had this value, if all are in the pool.
+    /// Takes chunks of one word, if all are in the pool.
     #[inline(always)]
-    fn claim_in(self, index: usize, value: usize, chunks: usize) -> bool {
+    fn claim_in(self, index: usize, chunks: usize) -> bool {
         let word = self.word(index);
-        if value & chunks != chunks {
-            return false;
-        }
-        // Acquire, also if it fails: the chunks are used after they were given back.
-        match word.compare_exchange(value, value - chunks, Acquire) {
-            Ok(_) => true,
-            Err(value) if value & chunks != chunks => false,
-            // Relaxed: no give came after the value that was just acquired, or the version would be another.
-            Err(value) => word.compare_exchange(value, value - chunks, Relaxed).is_ok(),
-        }
-    }
-
-    /// Gives back chunks of one word.
-    ///
-    /// # Time
-    ///
-    /// Constant: 1 fetch-and-add.
-    #[inline(always)]
-    pub fn give_short(self, first: usize, run: usize) {
-        let from = first % WORD_CHUNKS;
-        // Release: everything that was done with the chunks comes before their next use.
-        self.word(first / WORD_CHUNKS).fetch_add(GIVEN.wrapping_add(bits(from, from + run)), Release);
+        let value = word.load(Relaxed);
+        // Acquire: the chunks are used after they were given back.
+        value & chunks == chunks && word.compare_exchange(value, value - chunks, Acquire).is_ok()
     }
 
     /// Gives chunks back.
@@ -285,28 +250,60 @@ impl<'h, A: Atomics> Pool<'h, A> {
     /// # Time
     ///
     /// Linear in the words that have one of them: [`give_steps`].
-    #[inline(never)]
+    #[inline(always)]
     pub fn give(self, first: usize, run: usize) {
+        if run > WORD_CHUNKS { self.give_long(first, run) } else { self.give_short(first, run) }
+    }
+
+    /// Gives back a short run.
+    ///
+    /// # Time
+    ///
+    /// Constant: at most 2 fetch-and-adds.
+    #[inline(always)]
+    pub fn give_short(self, first: usize, run: usize) {
+        let (index, [here, after]) = parts(first, run);
+        self.give_in(index, here);
+        if after != 0 {
+            self.give_in(index + 1, after);
+        }
+    }
+
+    /// As [`give`](Self::give), for a run that is not short.
+    #[inline(never)]
+    fn give_long(self, first: usize, run: usize) {
         let span = Span::of(first, run);
         let (mut index, mut chunks) = (span.first, span.head);
         while index <= span.last {
             loop_bound!(LoopBound::Words);
-            let chunks_here = if index == span.last { chunks & span.tail } else { chunks };
-            // Release: as in `give_short`.
-            self.word(index).fetch_add(GIVEN.wrapping_add(chunks_here), Release);
+            self.give_in(index, if index == span.last { span.tail } else { chunks });
             chunks = ALL;
             index = next(index);
         }
     }
+
+    /// Gives back chunks of one word.
+    #[inline(always)]
+    fn give_in(self, index: usize, chunks: usize) {
+        // Release: everything that was done with the chunks comes before their next use.
+        self.word(index).fetch_add(GIVEN.wrapping_add(chunks), Release);
+    }
 }
 
-/// The words that have chunks of a run, which is not empty.
+/// The chunks of a short run, which is not empty: the first word that has some, those of it, and those of the next one.
+#[inline(always)]
+const fn parts(first: usize, run: usize) -> (usize, [usize; 2]) {
+    let chunks = (ALL >> (WORD_CHUNKS - run)) << (first % WORD_CHUNKS);
+    (first / WORD_CHUNKS, [chunks & ALL, chunks >> WORD_CHUNKS])
+}
+
+/// The words that have chunks of a run, more than one word has.
 struct Span {
     first: usize,
     last: usize,
-    /// The run's chunks in the first word, and maybe some after the run.
+    /// The run's chunks in the first word.
     head: usize,
-    /// The run's chunks in the last word, and maybe some before the run.
+    /// The run's chunks in the last word.
     tail: usize,
 }
 
@@ -323,26 +320,26 @@ impl Span {
     }
 }
 
-/// How far to shift a word, again and again, until its set bits are those where a run begins.
+/// How far to shift two words, again and again, until the set bits are those where a short run begins.
 #[derive(Clone, Copy)]
 struct Shifts([u32; 5]);
 
 impl Shifts {
     #[inline(always)]
     fn of(run: usize) -> Self {
-        const { assert!(SHORT_RUN == 8 && WORD_CHUNKS <= 32) }
+        const { assert!(WORD_CHUNKS <= 32) }
         // A run of `length` is known; each shift at most doubles it.
         let more = |length: usize| length.min(run.saturating_sub(length)) as u32;
         Shifts([more(1), more(2), more(4), more(8), more(16)])
     }
 
-    /// Where a run of set bits begins, which is at most [`SHORT_RUN`] long unless `LONG`.
+    /// The chunks of a word where a run begins, which may end in the next word.
     #[inline(always)]
-    fn starts<const LONG: bool>(self, word: usize) -> usize {
-        let Shifts([first, second, third, fourth, fifth]) = self;
+    fn begins(self, word: usize, after: usize) -> usize {
         let shifted = |places: usize, shift: u32| places & places.wrapping_shr(shift);
-        let short = shifted(shifted(shifted(word, first), second), third);
-        if LONG { shifted(shifted(short, fourth), fifth) } else { short }
+        let Shifts([first, second, third, fourth, fifth]) = self;
+        let both = word & ALL | after << WORD_CHUNKS;
+        shifted(shifted(shifted(shifted(shifted(both, first), second), third), fourth), fifth) & ALL
     }
 }
 
@@ -359,16 +356,16 @@ pub fn give_steps(run: usize) -> Steps {
 /// Most steps of [`Pool::claim`].
 pub fn claim_steps(run: usize) -> Steps {
     let words = words_of(run);
-    Steps { read_modify_writes: 2 * words, loads: words, stores: 0 } + give_steps(run)
+    Steps { read_modify_writes: words, loads: words, stores: 0 } + give_steps(run)
 }
 
-/// Most steps of [`Pool::take_short`] from a pool of so many words.
-pub fn take_short_steps(words: usize) -> Steps {
-    Steps { read_modify_writes: words.max(2 * TRIES), loads: words + TRIES - 1, stores: 0 }
-}
-
-/// Most steps of [`Pool::take`] from a pool of so many words.
+/// Most steps of [`Pool::take`] from a pool of so many words, of so many chunks with the slack.
 pub fn take_steps(words: usize, run: usize) -> Steps {
     let missed = Steps { read_modify_writes: words, loads: 0, stores: 0 };
-    Steps { read_modify_writes: 0, loads: words, stores: 0 } + missed.max(claim_steps(run))
+    let again = if run > WORD_CHUNKS {
+        Steps::default()
+    } else {
+        Steps { read_modify_writes: 0, loads: 2, stores: 0 } + claim_steps(run)
+    };
+    Steps { read_modify_writes: 0, loads: words, stores: 0 } + missed.max(claim_steps(run) + again)
 }

@@ -259,36 +259,34 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
         }
         // Were it empty, it would have served a request for one chunk.
         self.give_spare();
-        let mut is_contended = false;
+        // A piece, unless it would need more chunks than the block alone, so that the block fills its own well.
         let piece_bytes = H::piece_bytes(size_bytes, align_bytes);
-        let run = piece_bytes.map_or(usize::MAX, |bytes| plan.chunks_for(bytes));
-        if run <= plan.piece_chunks() {
-            match self.view.pool().take_short(run) {
-                Ok(first) => {
-                    self.add_piece(first, run);
-                    return self.arena().allocate_bytes(size_bytes, align_bytes).map_err(SharedError::from);
-                }
-                // A run for the block alone may be shorter than a piece for it, and lie in two words.
-                Err(missed) => is_contended = missed == Missed::Contended,
-            }
-        }
+        let is_in_piece =
+            length <= plan.piece_chunks() && piece_bytes.is_some_and(|bytes| plan.chunks_for(bytes) <= length);
         let aligned = |first| {
             let gap = plan.address_of(first).wrapping_neg() & (align_bytes - 1);
             first + (gap >> plan.chunk_log2)
         };
-        match self.view.pool().take(length, slack, aligned) {
+        let missed = match self.view.pool().take(length, slack, aligned) {
+            Ok(first) if is_in_piece => {
+                self.add_piece(first, length);
+                return self.arena().allocate_bytes(size_bytes, align_bytes).map_err(SharedError::from);
+            }
             Ok(first) => {
                 self.view.set_entry(first, Entry::first(Entry::LONG, length));
                 let block = core::ptr::with_exposed_provenance_mut(plan.address_of(first));
                 // SAFETY: no region contains address zero.
                 return Ok(unsafe { NonNull::new_unchecked(block) });
             }
-            Err(missed) => is_contended |= missed == Missed::Contended,
-        }
+            Err(missed) => missed,
+        };
         if self.own().chain.get() != 0 || self.common().pending_bits.any_now() {
             return Err(SharedError::Pending);
         }
-        Err(if is_contended { SharedError::Contended } else { SharedError::Exhausted })
+        Err(match missed {
+            Missed::Contended => SharedError::Contended,
+            Missed::Exhausted => SharedError::Exhausted,
+        })
     }
 
     /// Adds chunks that were taken from the pool to the slot's heap.

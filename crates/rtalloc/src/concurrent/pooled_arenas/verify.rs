@@ -23,7 +23,7 @@ enum Run {
 
 impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
     /// The state of a slot; `slot` is less than the number of slots.
-    fn place(&self, slot: usize) -> &Place<H, A> {
+    pub(super) fn place(&self, slot: usize) -> &Place<H, A> {
         // SAFETY: the slot exists, and its place is initialised.
         unsafe { self.view().place(slot).as_ref() }
     }
@@ -131,6 +131,19 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
                     });
                     debug_assert!(walked.is_ok(), "verified before");
                 })?;
+            }
+            let spare = self.place(slot).own.0.spare.get();
+            let mut idle = None;
+            let walked = self.for_each_run(&mut |kind, range| {
+                // SAFETY: the piece is this heap's.
+                let is_idle = kind == Run::Piece(slot) && unsafe { self.heap_of(slot).is_empty(range.clone()) };
+                if is_idle && range.start != spare {
+                    idle = Some(range.start);
+                }
+            });
+            debug_assert!(walked.is_ok(), "verified before");
+            if let Some(address) = idle {
+                return Err(Corruption { invariant: "an empty piece is its slot's spare", address });
             }
             self.verify_remote_frees(slot)?;
         }
