@@ -64,7 +64,7 @@ pub fn grows_in_place() {
     }
 }
 
-/// A block shrinks in place and its tail becomes free.
+/// A block shrinks in place, and its tail becomes free; or it leaves its pages.
 pub fn shrinking_returns_the_tail() {
     let buffer = Buffer::new(within_reach(HEAP_BYTES));
     for is_next_live in [false, true] {
@@ -80,7 +80,10 @@ pub fn shrinking_returns_the_tail() {
                     shadow.blocks().iter().filter(|block| block.free).map(|block| block.size_bytes).sum()
                 };
                 let before = free_bytes(&shadow);
-                assert_eq!(resize(&mut shadow, block, to_bytes, 1), block, "a block moved to shrink");
+                let after = resize(&mut shadow, block, to_bytes, 1);
+                // A block that has whole pages may move to one that it shares.
+                let may_move = to_bytes <= facts().page_bytes / 2;
+                assert!(after == block || may_move, "a block moved to shrink from {size_bytes} to {to_bytes} bytes");
                 let gained = free_bytes(&shadow) - before;
                 // What a block of the new size may keep: its granted size, at most twice the request and a block.
                 let expected = size_bytes
