@@ -6,7 +6,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// Retries of a request that was refused because of other users' operations.
+/// Most repetitions of a request that was refused because of other users' operations.
 const REPETITIONS: usize = 16;
 /// What a caller without a slot gets.
 const NO_SLOT: SharedError = SharedError::Contended;
@@ -180,7 +180,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
         // Apart, so that the operation is inlined into the usual path.
         let answer = match self.own() {
             Some(mut slot) => slot.allocate_bytes(size_bytes, align_bytes),
-            None => self.allocate_without_own(size_bytes, align_bytes),
+            None => self.allocate_out_of_line(size_bytes, align_bytes),
         };
         match answer {
             Ok(block) => Ok(block),
@@ -188,10 +188,10 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
         }
     }
 
-    /// Allocates for a caller without a slot of its own.
+    /// Allocates for a caller without a slot of its own, or once more.
     #[cold]
     #[inline(never)]
-    fn allocate_without_own(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+    fn allocate_out_of_line(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         self.with(|slot| slot.allocate_bytes(size_bytes, align_bytes)).unwrap_or(Err(NO_SLOT))
     }
 
@@ -199,9 +199,14 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     #[cold]
     #[inline(never)]
     fn insist(&self, error: SharedError, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        // Where slots are exclusive, a slot has no contention, and only other memory helps.
-        let may_help = if H::CONTRACT.slots_are_exclusive { C::INSISTS } else { error == SharedError::Contended };
-        if !may_help || matches!(error, SharedError::Request(_)) {
+        // Other memory is for callers that insist, where slots own it. Contention passes.
+        if !(C::INSISTS && H::CONTRACT.slots_are_exclusive) {
+            return match error {
+                SharedError::Contended => self.retry(size_bytes, align_bytes),
+                _ => Err(error),
+            };
+        }
+        if matches!(error, SharedError::Request(_)) {
             return Err(error);
         }
         let error = match self.with(|slot| repeat(slot, size_bytes, align_bytes)) {
@@ -209,14 +214,25 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
             Some(Err(error)) => error,
             None => error,
         };
-        if !H::CONTRACT.slots_are_exclusive {
-            return Err(error);
-        }
         let answer = self.current.elsewhere(self.heap.slots(), |slot| {
             // SAFETY: all slots are taken, and no other caller has this number until the operation ends.
             repeat(&mut unsafe { self.heap.slot(slot) }, size_bytes, align_bytes).ok()
         });
         answer.ok_or(error)
+    }
+
+    /// Repeats a request that was refused as contended, up to [`REPETITIONS`] times.
+    #[cold]
+    #[inline(never)]
+    fn retry(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        up_to_four_times(|| self.retry_a_few_times(size_bytes, align_bytes))
+    }
+
+    /// Apart, so that there is one copy of the calls.
+    #[cold]
+    #[inline(never)]
+    fn retry_a_few_times(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        up_to_four_times(|| self.allocate_out_of_line(size_bytes, align_bytes))
     }
 
     /// See [`Joint::reclaim`].
@@ -306,6 +322,20 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     }
 }
 
+/// Asks up to four times, until the answer is not *contended*. This is no loop: compilers keep the address of the
+/// function that a loop calls in a register, and no bound is proved for a call through a register.
+#[inline(always)]
+fn up_to_four_times(request: impl Fn() -> Result<NonNull<u8>, SharedError>) -> Result<NonNull<u8>, SharedError> {
+    let unless_contended = || match request() {
+        Err(SharedError::Contended) => None,
+        answer => Some(answer),
+    };
+    match unless_contended().or_else(unless_contended).or_else(unless_contended) {
+        Some(answer) => answer,
+        None => request(),
+    }
+}
+
 /// Allocates in a slot, and retries while that may help: after contention, or while blocks are left to take back.
 fn repeat(slot: &mut impl Slot, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
     let mut failures = 0;
@@ -324,6 +354,10 @@ fn repeat(slot: &mut impl Slot, size_bytes: usize, align_bytes: usize) -> Result
 mod tests {
     extern crate std;
     use super::*;
+    use crate::adapt::AnySlot;
+    use crate::concurrent::tree_buddy::TreeBuddy;
+    use core::mem::MaybeUninit;
+    use std::cell::RefCell;
     use std::collections::VecDeque;
     use std::vec::Vec;
 
@@ -366,10 +400,44 @@ mod tests {
         }
     }
 
-    fn repeated(answers: &[Result<NonNull<u8>, SharedError>], reclaimed: &[usize]) -> (bool, usize) {
+    fn script(answers: &[Result<NonNull<u8>, SharedError>], reclaimed: &[usize]) -> Script {
         let (answers, reclaimed) = (answers.iter().copied().collect(), reclaimed.iter().copied().collect());
-        let mut script = Script { answers, reclaimed, asked: 0 };
+        Script { answers, reclaimed, asked: 0 }
+    }
+
+    fn repeated(answers: &[Result<NonNull<u8>, SharedError>], reclaimed: &[usize]) -> (bool, usize) {
+        let mut script = script(answers, reclaimed);
         (repeat(&mut script, 100, 8).is_ok(), script.asked)
+    }
+
+    #[test]
+    fn only_contended_requests_are_asked_again() {
+        let block = Ok(NonNull::dangling());
+        let [contended, pending, exhausted] =
+            [SharedError::Contended, SharedError::Pending, SharedError::Exhausted].map(Err);
+        let asked = |answers: &[_]| {
+            let script = RefCell::new(script(answers, &[]));
+            let answer = up_to_four_times(|| script.borrow_mut().allocate_bytes(100, 8));
+            (answer, script.into_inner().asked)
+        };
+        assert_eq!(asked(&[block]), (block, 1));
+        assert_eq!(asked(&[contended, contended, block]), (block, 3));
+        assert_eq!(asked(&[contended, pending, block]), (pending, 2));
+        assert_eq!(asked(&[contended, exhausted, block]), (exhausted, 2));
+        assert_eq!(asked(&[contended, contended, contended, exhausted, block]), (exhausted, 4));
+        assert_eq!(asked(&[contended]), (contended, 4));
+    }
+
+    /// A full tree buddy refuses every request as contended.
+    #[test]
+    fn a_request_that_stays_contended_is_tried_so_often() {
+        let mut memory = [MaybeUninit::uninit(); 8 << 10];
+        let heap: TreeBuddy<'_> = TreeBuddy::new(&mut memory, ()).unwrap();
+        let joint = Joint::new(&heap, AnySlot).unwrap();
+        while joint.allocate_bytes(64, 8).is_ok() {}
+        let refused = heap.refusals().contended;
+        assert_eq!(joint.allocate_bytes(64, 8), Err(SharedError::Contended));
+        assert_eq!(heap.refusals().contended - refused, 1 + REPETITIONS);
     }
 
     #[test]

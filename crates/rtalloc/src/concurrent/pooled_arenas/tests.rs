@@ -791,6 +791,35 @@ fn a_request_of_the_global_allocator_is_one_of_its_slot() {
     assert!((24 * 15 / 2..600).contains(&requests), "{requests}");
 }
 
+/// Chunks that come back behind the search make the slot refuse as contended; the global allocator asks it again, also
+/// for callers that do not insist.
+#[test]
+fn the_global_allocator_repeats_a_contended_request() {
+    static MEMORY: Memory<{ 48 << 10 }> = Memory::new();
+    // SAFETY: one thread uses the heap; where an operation is interrupted, the other one has another number.
+    let numbered = unsafe { Numbered::new(|| NUMBER.get()) };
+    let global: Global<Heap, Numbered> = Global::configured(&MEMORY, numbered, config(2, 0));
+    let full = || from_fn(|| global.allocate_bytes(9 * 512, 8).ok()).collect::<Vec<_>>();
+    NUMBER.set(1);
+    let mut long = full();
+    assert!(long.len() > 3);
+    NUMBER.set(0);
+    let mut answer = None;
+    let steps = steps_of([], || answer = Some(global.allocate_bytes(9 * 512, 8))).total();
+    assert_eq!(answer, Some(Err(SharedError::Exhausted)));
+    let act = Box::new(|| {
+        NUMBER.set(1);
+        // SAFETY: the block is live.
+        unsafe { global.deallocate(long.pop().unwrap()) };
+        NUMBER.set(0);
+    });
+    // The last step counts the refusal; before come a look for queued frees, and the last one at each word.
+    let contended = || global.heap().unwrap().refusals().contended;
+    assert_eq!(contended(), 0);
+    steps_of([(steps - 3, act)], || answer = Some(global.allocate_bytes(9 * 512, 8)));
+    assert_eq!((answer.unwrap().is_ok(), contended()), (true, 1));
+}
+
 /// One block of a slot keeps as many chunks from the others as the documentation says, and no slot keeps more than one
 /// chunk beyond its blocks.
 #[test]
