@@ -11,7 +11,7 @@ use pathbound::bound::BoundableLoop;
 use pathbound::certificate::Certificate;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
-use pathbound::image::{ElfFile, ImageError, Process};
+use pathbound::image::{ElfFile, Image as _, ImageError, Process};
 use pathbound::{Bound, Decline, Facts, Unit, bound_in, check};
 use rtalloc_subjects::Subject;
 use rtalloc_subjects::shared::{self, SharedSubject, UnderLock};
@@ -22,8 +22,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Analysis {
     process: Arc<Process>,
-    /// The function of the library that reports misuse.
-    reports: NeverReturns,
+    /// The functions of the library that bounds do not cover.
+    not_called: NeverReturns,
+    /// These, and the function that repeats contended requests.
+    not_called_at_first: NeverReturns,
 }
 
 /// Why an entry point has no bound.
@@ -65,18 +67,29 @@ impl Analysis {
         let Some((file, _)) = process.executable() else {
             return Err(unsuitable("cannot be analysed: its file can no longer be read; start it again".into()));
         };
-        let mut reports = NeverReturns::default();
-        reports
+        let mut not_called = NeverReturns::default();
+        not_called
             .add(file, REPORTS_MISUSE)
             .map_err(|ambiguous| unsuitable(format!("cannot be analysed: {ambiguous}")))?;
-        Ok(Self { process, reports })
+        // One for each type of heap and of slots.
+        let all = |name| file.find(name).into_iter().map(|symbol| symbol.address);
+        not_called.functions.extend(all(MAKES_A_HEAP));
+        let mut not_called_at_first = not_called.clone();
+        not_called_at_first.functions.extend(all(REPEATS));
+        Ok(Self { process, not_called, not_called_at_first })
     }
 
-    /// What a bound of our allocators covers: calls that report no misuse. The hook belongs to the user's program and
-    /// cannot be analysed, so the function that calls it is stated not to be called.
+    /// What a bound of our allocators covers: calls that report no misuse, and do not make the heap of a `Global`. The
+    /// hook belongs to the user's program and cannot be analysed, and another thread may be making the heap, so the
+    /// functions that call it and that make or await the heap are stated not to be called.
     #[must_use]
     pub fn calls_without_report(&self) -> &NeverReturns {
-        &self.reports
+        &self.not_called
+    }
+
+    /// The same, of calls that also repeat nothing because of contention.
+    fn calls_without_contention(&self) -> &NeverReturns {
+        &self.not_called_at_first
     }
 
     /// The process.
@@ -133,6 +146,15 @@ impl Analysis {
         under.into_iter().filter_map(hold).collect()
     }
 
+    /// The bound, in a heap of 16 MiB, of the calls that repeat nothing because of contention; `None` if no call of the
+    /// operation does.
+    #[must_use]
+    pub fn one_attempt(&self, subject: &Subject, operation: Operation) -> Option<u64> {
+        let marked = Marked::of_calls(self, subject, operation, self.calls_without_contention()).ok()??;
+        let bound = marked.bound().ok()??;
+        bound.not_called.contains(REPEATS).then_some(bound.most)
+    }
+
     /// The bounds of a subject in a heap of any size, from the loop bounds in the library's source.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
@@ -159,6 +181,10 @@ impl Analysis {
 
 /// The function of the library that reports misuse.
 pub const REPORTS_MISUSE: &str = "rtalloc::hook::report";
+/// The function of the library that makes the heap of a `Global`, or waits until another thread has.
+pub const MAKES_A_HEAP: &str = "rtalloc::adapt::global::Global<H,C>::begin";
+/// The function of the library that repeats the contended requests of a `Global` or `Joint`.
+const REPEATS: &str = "rtalloc::adapt::joint::Operations<H,C>::retry";
 
 /// Bounds the instructions of a function of a file, and verifies the proof.
 ///

@@ -13,6 +13,7 @@ pub mod adapter;
 pub mod as_published;
 pub mod compact_fit;
 mod entries;
+pub mod global;
 mod guarantee;
 pub mod handles;
 mod heap;

@@ -5,7 +5,7 @@ use crate::ablations::{Bitframe4, Bitframe8, Bitframe16, BitframeCrossing, Bitfr
 use crate::adapter::{AsDefault, configured, ours};
 use crate::compact_fit::{NotFull, page_blocks, region_bytes_for};
 use crate::one_slot::{self, OneSlot};
-use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, handles, peers, pools};
+use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, global, handles, peers, pools};
 use rtalloc::adapt::SingleUser;
 use rtalloc::compact_fit::{DefaultLadder, Framed, PaperLadder};
 use rtalloc::concurrent::PooledArenas;
@@ -209,6 +209,21 @@ const OTHERS: &[Subject] = &[
                 wins: "as arenas, and no slot has a share: any request up to the longest run of free chunks, by any slot",
                 loses: "a small live block keeps its chunk; an allocation that takes chunks reads the pool's 16 words",
                 options: "slots, queued frees processed per allocation, bytes of a chunk, any heap with boundary tags",
+                worst_cases: WorstCases::GoodFit,
+                loop_limits: one_slot::POOLED_ARENAS,
+                ..About::NOTHING
+            },
+        )
+    },
+    Subject {
+        family: <Tlsf<'static>>::CONTRACT.mechanism.name(),
+        ..global::subject::<PooledArenas<'static>, OneSlot>(
+            "pooled-arenas-global",
+            About {
+                summary: "Pooled arenas as the global allocator of a program that numbers its callers.",
+                wins: "as pooled-arenas; no code of the program names the heap",
+                loses: "each call asks whether the heap is made and for the caller's number; a contended request is repeated up to 16 times",
+                options: "as pooled-arenas, and the source of numbers (CurrentSlot)",
                 worst_cases: WorstCases::GoodFit,
                 loop_limits: one_slot::POOLED_ARENAS,
                 ..About::NOTHING

@@ -213,6 +213,9 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
             let holds: Vec<String> = operation.holds.iter().map(|(lock, most)| format!("{lock} {most}")).collect();
             notes.push(format!("{name} under a lock, with this bound on the lock hold time: {}.", holds.join(", ")));
         }
+        if let Some(most) = operation.one_attempt {
+            notes.push(format!("{name} without contention, in one attempt: {most}."));
+        }
         if !bounded.never_returning.is_empty() {
             notes.push(format!(
                 "{name} may call a function that never returns: {}. No bound includes the instructions executed then.",
@@ -373,6 +376,7 @@ mod tests {
             answer,
             formula: None,
             holds: BTreeMap::from([("spin".to_string(), 9)]),
+            one_attempt: Some(8),
             scenario: None,
             observed: seen(),
             observed_by: BTreeMap::new(),
@@ -419,6 +423,7 @@ mod tests {
             "or do not return (hook);",
             "--explain",
             "bound on the lock hold time: spin 9",
+            "in one attempt: 8.",
         ] {
             assert!(text.contains(note), "{note}: {text}");
         }

@@ -338,6 +338,33 @@ fn every_entry_point_has_a_bound_or_the_reason_why_not() {
     assert!(bounds >= 2, "{bounds} bounds");
 }
 
+/// Of the global allocator, a bound is that of 17 attempts, with that of one beside it, and does not cover the making of
+/// the heap, as the output says.
+#[test]
+fn a_bound_of_the_global_allocator_covers_every_attempt() {
+    let command = || {
+        let mut command = bound();
+        command.args(["--static", "pooled-arenas-global", "--operation", "allocate,allocate-aligned,deallocate"]);
+        command
+    };
+    let study: Study = serde_json::from_str(&answer(command().args(["--json", "-"]))).expect("a study");
+    let table = answer(&mut command());
+    let [allocate, aligned, deallocate] = &study.subjects[0].operations[..] else { panic!("three operations") };
+    for operation in [allocate, aligned, deallocate] {
+        let Answer::Bounded(bounded) = &operation.answer else { panic!("{operation:?}") };
+        let begin = "rtalloc::adapt::global::Global<H,C>::begin";
+        assert!(bounded.not_called.iter().any(|function| function == begin), "{:?}", bounded.not_called);
+        assert_has(&table, &[begin]);
+        if operation.operation == "deallocate" {
+            assert_eq!(operation.one_attempt, None);
+            continue;
+        }
+        let once = operation.one_attempt.expect("some calls are repeated");
+        assert!(16 * once < bounded.most && bounded.most < 18 * once, "{once}, {}", bounded.most);
+        assert_has(&table, &[&format!("{} without contention, in one attempt: {once}.", operation.operation)]);
+    }
+}
+
 #[test]
 fn only_the_operations_asked_for_are_bounded() {
     let found = answers(&answer(

@@ -27,7 +27,7 @@ use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
 use pathbound::bound::BoundableLoop;
 use pathbound::facts::{Conflict, LoopFact, Place};
-use pathbound::graph::Graph;
+use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, Image as _};
 use pathbound::{Bound, Decline, Facts, Unit};
 use rtalloc::contract::LoopBound;
@@ -169,6 +169,7 @@ pub struct Marked<'a> {
     subject: &'a Subject,
     entry: u64,
     known: Vec<Known>,
+    not_called: &'a NeverReturns,
 }
 
 impl<'a> Marked<'a> {
@@ -178,11 +179,25 @@ impl<'a> Marked<'a> {
     ///
     /// [`Unbounded`]: the reason, other than loops.
     pub fn new(analysis: &'a Analysis, subject: &'a Subject, operation: Operation) -> Result<Option<Self>, Unbounded> {
+        Self::of_calls(analysis, subject, operation, analysis.calls_without_report())
+    }
+
+    /// The same of the calls that do not call these functions.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub(super) fn of_calls(
+        analysis: &'a Analysis,
+        subject: &'a Subject,
+        operation: Operation,
+        not_called: &'a NeverReturns,
+    ) -> Result<Option<Self>, Unbounded> {
         let file = analysis.file();
         let entry = analysis.entry(subject, operation);
-        let graph = Graph::explore(file, &[entry], analysis.calls_without_report())?;
+        let graph = Graph::explore(file, &[entry], not_called)?;
         let known = known(file, &pathbound::loops(file, &graph, entry)?).filter(|known| !known.is_empty());
-        Ok(known.map(|known| Self { analysis, subject, entry, known }))
+        Ok(known.map(|known| Self { analysis, subject, entry, known, not_called }))
     }
 
     /// The bound in a heap of [`HEAP_BYTES`]; `None` where there is a loop over free blocks or pages.
@@ -248,7 +263,7 @@ impl<'a> Marked<'a> {
     fn with(&self, iterations: &dyn Fn(LoopBound) -> u64) -> Result<Bound, Unbounded> {
         let loops = self.known.iter().map(|known| known.at_most(iterations(known.bound))).collect();
         let facts = Facts { loops, ..Facts::default() };
-        proved(self.analysis.file(), self.entry, &facts, self.analysis.calls_without_report())
+        proved(self.analysis.file(), self.entry, &facts, self.not_called)
     }
 
     /// The bound of calls that do no rare work.
@@ -261,7 +276,7 @@ impl<'a> Marked<'a> {
             return None;
         }
         let facts = Facts { loops, conflicts: rare };
-        let never = self.analysis.calls_without_report();
+        let never = self.analysis.calls_without_contention();
         // A loop within one that is never entered is not a loop any more.
         let bound =
             proved_as_fits(Unit::Instructions, self.analysis.file(), self.entry, &facts, never, &mut HashSet::new());
@@ -434,7 +449,10 @@ mod loop_markers;
 mod tests {
     use super::*;
     use crate::experiment::costs;
+    use crate::probe::counting;
     use crate::tier::is_full;
+    use rtalloc_subjects::global::CONTENDED;
+    use rtalloc_subjects::{Entries, Heap, Region};
 
     fn formula(name: &str, operation: Operation) -> Option<Formula> {
         let analysis = Analysis::of_this_program().expect("this program");
@@ -453,6 +471,38 @@ mod tests {
         let ordered = formula("first-fit-address", Operation::Allocate).expect("one loop");
         assert_eq!(ordered.terms, first.terms, "{ordered}");
         assert_eq!(formula("tlsf", Operation::Allocate), None, "no loop");
+    }
+
+    /// A request that the global allocator repeats to the last takes no more than its bound, and all of its attempts.
+    #[test]
+    fn a_contended_request_is_within_the_bound_of_all_attempts() {
+        const BYTES: usize = 64 << 10;
+        let analysis = Analysis::of_this_program().expect("this program");
+        // The most instructions of a request until the first refusal, and those of the refusal.
+        let observed = |subject: &Subject| {
+            let counted = |entries: Entries| {
+                let mut region = Region::new(BYTES, false).map_err(|error| error.to_string())?;
+                let heap = Heap::new(subject, &mut region, BYTES).map_err(|error| error.to_string())?;
+                let mut most = 0;
+                loop {
+                    let before = pathbound::counter::executed();
+                    // SAFETY: the context is that of the heap, and the layout is valid.
+                    let block = unsafe { (entries.allocate)(heap.context, 64, 16) };
+                    let instructions = pathbound::counter::executed() - before;
+                    if block.is_null() {
+                        return Ok((most, instructions));
+                    }
+                    most = instructions.max(most);
+                }
+            };
+            counting(analysis.process(), subject, counted).expect("counted")
+        };
+        let (served, contended) = observed(&CONTENDED);
+        let (_, once) = observed(rtalloc_subjects::select(&["tree-buddy"]).expect("a subject")[0]);
+        let marked = Marked::new(&analysis, &CONTENDED, Operation::Allocate).expect("no obstacle").expect("loops");
+        let bound = marked.in_heap(BYTES).expect("no obstacle").expect("a bound").most;
+        assert!(served < contended && contended <= bound, "{served}, {contended}, at most {bound}");
+        assert!(16 * once < contended && contended < 18 * once, "{once}, {contended}");
     }
 
     /// The costs of recipes are within the formulas: loop bounds from the source, and costs per iteration from the

@@ -132,6 +132,9 @@ pub struct OperationBounds {
     /// Maximum lock hold time in instructions, by kind of lock, for a lock under which this operation is performed.
     #[serde(default)]
     pub holds: BTreeMap<String, u64>,
+    /// The bound of calls that repeat nothing because of contention, in a heap of 16 MiB, if others do.
+    #[serde(default)]
+    pub one_attempt: Option<u64>,
     /// The maximum instruction count in the papers' worst-case scenarios.
     pub scenario: Option<Seen>,
     /// The maximum instruction count over everything that was performed.
@@ -325,6 +328,9 @@ impl Baseline {
                 }
                 for (lock, most) in &operation.holds {
                     enter(format!("{}, under {lock}", operation.operation), *most);
+                }
+                if let Some(most) = operation.one_attempt {
+                    enter(format!("{}, one attempt", operation.operation), most);
                 }
                 // The cost per iteration must not grow either: without a loop bound, it is the only figure.
                 if let Some(formula) = &operation.formula {

@@ -82,6 +82,9 @@ unsafe impl CurrentSlot for AnySlot {
 /// every request takes back some, as many as the heap was configured for (`ArenasConfig::reclaim_budget_on_miss`), and
 /// [`Global::reclaim`](super::Global::reclaim) takes back more in idle time.
 ///
+/// The function is called by a pointer, through which no bound in instructions is proved: for that, implement
+/// [`CurrentSlot`] for a type of your own.
+///
 /// ```
 /// use rtalloc::adapt::Numbered;
 ///
