@@ -13,6 +13,8 @@ use pathbound::facts::{Conflict, LoopFact};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image, Symbol};
 use pathbound::{Bound, Certificate, Core, Facts, Unit, check};
+use rtalloc::contract::LoopBound;
+use rtalloc_lab::analysis::loop_bounds::facts_of;
 use rtalloc_lab::analysis::{Analysis, places, proved_as_fits};
 use rtalloc_lab::experiment::size_classes;
 use rtalloc_lab::number::{counted, date, grouped};
@@ -95,6 +97,12 @@ pub struct Arguments {
     #[arg(long = "loop", value_name = "PLACE=N")]
     loops: Vec<LoopFact>,
 
+    /// For --binary, in code of this library that was compiled with line tables: each loop that the source marks as KIND
+    /// has at most N iterations each time it is entered. KIND is words (of a pool of chunks, or of a bitmap buddy),
+    /// remote-frees (taken back by an allocation) or pending-words (one for each 64 slots). May be given several times.
+    #[arg(long, value_name = "KIND=N", value_parser = marked, requires = "binary")]
+    marked: Vec<(LoopBound, u64)>,
+
     /// Assumes that no single execution of an operation executes both places.
     #[arg(long, value_name = "PLACE,PLACE")]
     conflict: Vec<Conflict>,
@@ -105,8 +113,8 @@ pub struct Arguments {
 
     /// Verifies the certificates in FILE against the binary: this program, or that of --binary.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "allocators", "operation", "explain", "proves_only", "loops", "conflict", "certificate", "symbol", "never_returns", "against",
-        "save", "json",
+        "allocators", "operation", "explain", "proves_only", "loops", "marked", "conflict", "certificate", "symbol", "never_returns",
+        "against", "save", "json",
     ])]
     check: Option<PathBuf>,
 
@@ -237,6 +245,18 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return print(&table).context("standard output").map(|()| ExitCode::SUCCESS);
     }
     allocators(arguments, &facts)
+}
+
+/// A kind of marked loops, and the number of their iterations.
+fn marked(text: &str) -> Result<(LoopBound, u64), String> {
+    let (kind, most) = text.split_once('=').ok_or("it is not KIND=N, such as words=16")?;
+    let kind = match kind {
+        "words" => LoopBound::Words,
+        "remote-frees" => LoopBound::RemoteFrees,
+        "pending-words" => LoopBound::PendingWords,
+        _ => return Err("the kinds are words, remote-frees and pending-words".into()),
+    };
+    Ok((kind, most.parse().map_err(|_| format!("{most} is not a number"))?))
 }
 
 /// A core by its name.
@@ -588,7 +608,15 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     for symbol in &arguments.symbol {
         let entry = entry(&file, symbol).context("--symbol")?;
         has_lines |= !file.source(entry).is_empty();
-        let answer = proved_as_fits(unit, &file, entry, facts, &never, &mut useful);
+        let most = |bound: LoopBound| match bound {
+            LoopBound::Fixed(iterations) => Some(iterations),
+            _ => arguments.marked.iter().find(|(kind, _)| *kind == bound).map(|(_, most)| *most),
+        };
+        let mut facts = facts.clone();
+        if !arguments.marked.is_empty() {
+            facts.loops.extend(facts_of(&file, entry, &never, &most).unwrap_or_default());
+        }
+        let answer = proved_as_fits(unit, &file, entry, &facts, &never, &mut useful);
         bounds.extend(answer.as_ref().ok().cloned());
         answers.push((symbol.clone(), answer));
     }

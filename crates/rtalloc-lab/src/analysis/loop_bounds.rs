@@ -162,6 +162,20 @@ impl Known {
     }
 }
 
+/// The facts about the loops of a function with line tables that has code of this library, from the source's markers:
+/// `most` is the largest number of iterations of each kind. `None` if a loop has no marker, or a kind no number.
+#[must_use]
+pub fn facts_of(
+    file: &ElfFile,
+    entry: u64,
+    never: &NeverReturns,
+    most: &dyn Fn(LoopBound) -> Option<u64>,
+) -> Option<Vec<LoopFact>> {
+    let graph = Graph::explore(file, &[entry], never).ok()?;
+    let known = known(file, &pathbound::loops(file, &graph, entry).ok()?)?;
+    known.iter().map(|known| Some(known.at_most(most(known.bound)?))).collect()
+}
+
 /// An entry point whose loops are all marked.
 #[derive(Debug)]
 pub struct Marked<'a> {
