@@ -2,8 +2,10 @@
 # The bounds that rt_X_bound returns are those proved from the machine code of librtalloc.so and librtalloc.a, and unknown (0) for any
 # other code; with --update the table is regenerated (crates/rtalloc-capi/src/bound/x86_64.rs).
 # The misuse hook belongs to the program: the proof assumes that a call reports no misuse.
-# Needs: an x86-64 Linux machine, gcc, python3, a release build of the laboratory (or its path in RTALLOC); installs
-# Debian's lld and binutils if run as root. Takes: two minutes after that.
+# The bounds of rt_arenas grow with the heap's chunks and budget. Their loops are bounded by the source's markers, in a build with line
+# tables, whose code must be the same.
+# Needs: an x86-64 Linux machine, gcc, python3, a release build of the laboratory from these sources (or its path in RTALLOC); installs
+# Debian's lld and binutils if run as root. Takes: three minutes after that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
@@ -26,17 +28,20 @@ trap 'rm -rf "$work"' EXIT
 
 declarations=$(gcc -E -P "$header")
 names=$(grep -oE '\brt_[a-z0-9_]+_bound\(' <<<"$declarations" | sed 's/_bound(//')
-symbols=()
+symbols=() growing=()
 for name in $names; do
     # Without malloc, objects have handles.
     grep -qE "\b${name}_malloc\(" <<<"$declarations" && verbs="malloc aligned_alloc free" || verbs="allocate free"
-    for verb in $verbs; do symbols+=(--symbol "${name}_$verb"); done
+    for verb in $verbs; do
+        symbols+=(--symbol "${name}_$verb")
+        [ "$name" != rt_arenas ] || growing+=(--symbol "${name}_$verb")
+    done
 done
 
-# bound BINARY NAME: bounds every operation of a binary: NAME.json, NAME.certificates.json.
+# bound BINARY NAME OPTION...: bounds operations of a binary: NAME.json, NAME.certificates.json.
 bound() {
     # Some functions have no bound, which makes the command fail.
-    "$rtalloc" bound --binary "$1" "${symbols[@]}" --never-returns rtalloc::hook::report --json "$2.json" \
+    "$rtalloc" bound --binary "$1" "${@:3}" --never-returns rtalloc::hook::report --json "$2.json" \
         --certificate "$2.certificates.json" >"$work/said" || true
     "$rtalloc" bound --binary "$1" --check "$2.certificates.json" | tail -n 1
 }
@@ -45,11 +50,23 @@ bound() {
 prove() {
     cargo build --quiet -p rtalloc-capi --profile c
     # The code of the whole archive in one file, without garbage collection.
-    gcc -nostdlib -static -Wl,-e,rt_version -Wl,-u,rt_version "$target/c/librtalloc_c.a" -o "$work/static"
-    bound "$target/c/librtalloc_c.so" "$work/of_shared"
-    bound "$work/static" "$work/of_static"
+    # Cargo gives the symbols the same names whatever these flags are.
+    RUSTFLAGS="-C debuginfo=line-tables-only" CARGO_TARGET_DIR=$target/lines cargo build --quiet -p rtalloc-capi --profile c
+    local library
+    for library in "$target/c/librtalloc_c.a=$work/static" "$target/lines/c/librtalloc_c.a=$work/with_lines"; do
+        gcc -nostdlib -static -Wl,-e,rt_version -Wl,-u,rt_version "${library%=*}" -o "${library#*=}"
+    done
+    bound "$target/c/librtalloc_c.so" "$work/of_shared" "${symbols[@]}"
+    bound "$work/static" "$work/of_static" "${symbols[@]}"
+    local words reclaimed
+    for words in 1 16 64; do
+        for reclaimed in 1 4096; do
+            bound "$work/with_lines" "$work/grown_${words}_$reclaimed" "${growing[@]}" --marked "words=$words" \
+                --marked "remote-frees=$reclaimed" --marked pending-words=1
+        done
+    done
     python3 ci/capi_bounds.py table "$target/c/librtalloc_c.a" "$work/static" "$work/of_shared.json" "$work/of_static.json" \
-        "$work/of_static.certificates.json" >"$work/x86_64.rs"
+        "$work/of_static.certificates.json" "$work/with_lines" "$work/grown_" >"$work/x86_64.rs"
     rustfmt --edition 2024 --config-path . "$work/x86_64.rs"
 }
 
@@ -66,10 +83,25 @@ fi
 
 # A program that prints the bounds, a line for each allocator.
 {
-    printf '#include <inttypes.h>\n#include <rtalloc.h>\n#include <stdio.h>\n\nint main(void) {\n'
+    printf '#include <inttypes.h>\n#include <rtalloc.h>\n#include <stdio.h>\n\n'
+    printf '#define PRINT(TITLE, HEAP, ...) printf(TITLE " %%" PRIu64 " %%" PRIu64 " %%" PRIu64 "\\n", \\\n'
+    printf '    HEAP##_bound(__VA_ARGS__ RT_OPERATION_MALLOC), HEAP##_bound(__VA_ARGS__ RT_OPERATION_ALIGNED_ALLOC), \\\n'
+    printf '    HEAP##_bound(__VA_ARGS__ RT_OPERATION_FREE))\n#define WITH(...) __VA_ARGS__,\n'
+    printf 'static unsigned char memory[1 << 20];\nstatic rt_shared_config config;\nstatic rt_arenas *arenas;\n\nint main(void) {\n'
     for name in $names; do
-        printf '    printf("%s", %s_bound(RT_OPERATION_MALLOC),\n' "${name#rt_} %\" PRIu64 \" %\" PRIu64 \" %\" PRIu64 \"\\n" "$name"
-        printf '        %s_bound(RT_OPERATION_ALIGNED_ALLOC), %s_bound(RT_OPERATION_FREE));\n' "$name" "$name"
+        case $name in
+        # Heaps with pools of 1 word, of 16 and of 32.
+        rt_arenas)
+            for heap in arenas_of_one,1,1,65536 arenas,2,0,0 arenas_of_many,1,9,1024; do
+                IFS=, read -r title slots reclaimed chunk <<<"$heap"
+                printf '    config = (rt_shared_config){ %s, %s, %s };\n' "$slots" "$reclaimed" "$chunk"
+                printf '    if (rt_arenas_init_with(memory, sizeof memory, &config, &arenas) != RT_OK) return 1;\n'
+                printf '    PRINT("%s", rt_arenas, WITH(arenas));\n' "$title"
+            done
+            ;;
+        rt_bitmap_buddy | rt_tree_buddy) printf '    PRINT("%s", %s, WITH(%s_init(memory, sizeof memory, 1)));\n' "${name#rt_}" "$name" "$name" ;;
+        *) printf '    PRINT("%s", %s, );\n' "${name#rt_}" "$name" ;;
+        esac
     done
     printf '    return 0;\n}\n'
 } >"$work/print.c"
@@ -101,10 +133,11 @@ python3 ci/capi_bounds.py flipped "$table" "$target/c/librtalloc_c.a" "$shared"
 
 # Any other build by cargo has no bounds, or those of its own code.
 CARGO_PROFILE_C_LTO=thin CARGO_PROFILE_C_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$target/thin cargo build --quiet -p rtalloc-capi --profile c
-bound "$target/thin/c/librtalloc_c.so" "$work/of_thin"
+bound "$target/thin/c/librtalloc_c.so" "$work/of_thin" "${symbols[@]}"
 ln -sf "$(realpath "$target/thin/c/librtalloc_c.so")" "$work/$soname"
 for library in "$target/thin/c/librtalloc_c.a" "$(realpath "$target/thin/c/librtalloc_c.so")"; do
-    build "$library" -Wl,-rpath,"$work"
+    # The file that has a function of the heaps may also have the panic handler, which nothing calls.
+    build "$library" -Wl,-rpath,"$work" -Wl,--gc-sections
     python3 ci/capi_bounds.py unknown "$table" "$work/print" "$work/of_thin.json"
 done
 echo "$(grep -c '^        "[a-z]' "$table") allocators have bounds"

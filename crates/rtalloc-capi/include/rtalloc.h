@@ -1205,11 +1205,14 @@ typedef struct {
     // Number of slots, at least 1: threads, cores, interrupt levels.
     size_t slots;
     // Maximum number of blocks freed by other slots that an allocation reclaims before it serves its request. 0 means
-    // 2. From 2 on, every block is eventually reclaimed if its owner continues to allocate. Must be 0 for heaps whose
-    // blocks have no owner.
+    // 2. From 2 on (from 4 on with more slots than a word has bits), every block is eventually reclaimed if its owner
+    // continues to allocate. Must be 0 for heaps whose blocks have no owner.
     size_t reclaim_budget;
-    // Maximum number of blocks that an allocation reclaims when it finds no free block, before it retries. 0 means 32.
-    size_t reclaim_budget_on_miss;
+    // Bytes of the chunks in which slots get memory: a power of two, at least 64, and at least a 2,048th of the region
+    // (a 1,024th where a word has 32 bits). 0 means the smallest, at least 512, with which the region has at most 512
+    // chunks (256). Smaller chunks lose less memory, but the bounds of allocations grow with the number of chunks. Must
+    // be 0 for heaps without chunks.
+    size_t chunk_bytes;
 } rt_shared_config;
 
 // Numbers of requests that a shared heap refused, by reason.
@@ -1273,7 +1276,8 @@ typedef struct {
 
 // rt_error rt_HEAP_release(rt_HEAP *heap, size_t slot);
 //
-// Releases a slot. Memory freed by the slot, or freed to it by others, stays with the slot until it is claimed again.
+// Releases a slot. Its blocks that others free stay with it until it is claimed again; so does one empty chunk, if the
+// heap has chunks.
 // Errors: RT_ERROR_NULL. RT_ERROR_SLOT if it does not exist.
 // Requires: As `rt_HEAP_slots`. The caller owns the slot and stops using it.
 // Time: O(1).
@@ -1334,7 +1338,7 @@ typedef struct {
 // size_t rt_HEAP_reclaim(rt_HEAP *heap, size_t slot, size_t budget);
 //
 // Reclaims at most `budget` blocks of this slot that other slots freed, and returns their number. For idle time: each
-// allocation also reclaims a few.
+// allocation also reclaims a few. If fewer were left, it also returns the slot's empty chunk to the pool.
 // Requires: As `rt_HEAP_malloc`.
 // Time: O(budget).
 
@@ -1386,9 +1390,13 @@ typedef struct {
 // Returns the contract of the allocator: its properties and guarantees.
 // Time: O(1).
 
-// uint64_t rt_HEAP_bound(rt_operation operation);
+// uint64_t rt_HEAP_bound(const rt_HEAP *heap, rt_operation operation);
 //
-// As `rt_HEAP_bound` of a region heap.
+// As `rt_HEAP_bound` of a region heap, for the operations of this heap, whatever other threads do. It grows with the
+// heap's chunks (an instruction bound for each 32 of them) and with its `reclaim_budget`. How often loops iterate is a
+// fact that the proof takes from the source. 0 also for NULL, and for heaps with more than 64 slots or a budget above
+// 4,096.
+// Requires: As `rt_HEAP_slots`.
 // Time: O(bytes of the operation's code), which is compared at each call.
 
 #define RT_DECLARE_SHARED_HEAP(rt_HEAP) \
@@ -1415,9 +1423,11 @@ typedef struct {
     rt_error rt_HEAP##_max_steps(const rt_HEAP *heap, rt_operation operation, size_t align, size_t size, \
         rt_steps *steps); \
     const rt_shared_contract *rt_HEAP##_contract(void); \
-    uint64_t rt_HEAP##_bound(rt_operation operation)
+    uint64_t rt_HEAP##_bound(const rt_HEAP *heap, rt_operation operation)
 
-// Arenas: a TLSF heap for each slot. The only atomic instruction of operations on own blocks is a load.
+// Arenas: a TLSF heap for each slot, whose memory comes in chunks from one pool and returns to it. No slot has a share
+// of the region, and none is kept from using it up. The only atomic instruction of an operation that the slot's heap
+// serves is a load.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_SHARED_HEAP(rt_arenas);
 

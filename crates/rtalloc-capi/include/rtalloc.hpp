@@ -288,11 +288,13 @@ struct region_id {
     static constexpr const char* name = #X;                                                                            \
     static rt_error check(const heap_type* heap, rt_corruption* where) noexcept {                                      \
         return ::rt_##X##_check(heap, where);                                                                          \
-    }                                                                                                                  \
+    }
+#define RTALLOC_BOUND(X)                                                                                               \
     static std::uint64_t bound(rt_operation operation) noexcept { return ::rt_##X##_bound(operation); }
 
 #define RTALLOC_VERBS(X, CONFIG)                                                                                       \
     RTALLOC_QUESTIONS(X)                                                                                               \
+    RTALLOC_BOUND(X)                                                                                                   \
     using reference = heap_type*;                                                                                      \
     using config_type = CONFIG;                                                                                        \
     static constexpr bool goes_along = true;                                                                           \
@@ -343,6 +345,9 @@ struct region_id {
 #define RTALLOC_SHARED(X)                                                                                              \
     struct X {                                                                                                         \
         RTALLOC_QUESTIONS(X)                                                                                           \
+        static std::uint64_t bound(const heap_type* heap, rt_operation operation) noexcept {                           \
+            return ::rt_##X##_bound(heap, operation);                                                                  \
+        }                                                                                                              \
         static rt_error init(void* region, std::size_t bytes, const rt_shared_config* config,                          \
                              heap_type** heap) noexcept {                                                              \
             return ::rt_##X##_init_with(region, bytes, config, heap);                                                  \
@@ -388,6 +393,7 @@ struct region_id {
     };
 #define RTALLOC_OBJECTS(X)                                                                                             \
     RTALLOC_QUESTIONS(X)                                                                                               \
+    RTALLOC_BOUND(X)                                                                                                   \
     static rt_error init(void* region, std::size_t bytes, const rt_compact_fit_config* config,                         \
                          heap_type** heap) noexcept {                                                                  \
         return ::rt_##X##_init_with(region, bytes, config, heap);                                                      \
@@ -456,6 +462,7 @@ RTALLOC_OBJECT_ALLOCATORS(RTALLOC_WHOLE, RTALLOC_PIECES)
 #undef RTALLOC_OBJECTS
 #undef RTALLOC_VERBS
 #undef RTALLOC_QUESTIONS
+#undef RTALLOC_BOUND
 
 /// A slot of a shared heap, as the argument of `allocator` and `memory_resource`: for containers that one thread uses.
 ///
@@ -1093,8 +1100,8 @@ template <class Allocator> class shared_heap {
 
     /// The contract of the allocator.
     static const rt_shared_contract& contract() noexcept { return Allocator::contract(); }
-    /// The instruction bound of an operation if the code in memory is that of the proof; otherwise 0, unknown.
-    static std::uint64_t bound(rt_operation operation) noexcept { return Allocator::bound(operation); }
+    /// The instruction bound of an operation in this heap if the code in memory is that of the proof; otherwise 0, unknown.
+    std::uint64_t bound(rt_operation operation) const noexcept { return Allocator::bound(heap_, operation); }
 
     /// The heap as a pointer of rtalloc.h; null after a move.
     heap_type* get() const noexcept { return heap_; }

@@ -1,6 +1,6 @@
 //! The allocators of the C library: those of the library's table, and one line for each other one.
 
-use crate::bound::{Proof, rt_operation};
+use crate::bound::{Iterations, Proof, rt_operation};
 #[cfg(target_has_atomic = "ptr")]
 use crate::contract::rt_shared_contract;
 use crate::contract::{c_text, rt_contract, same};
@@ -29,7 +29,7 @@ use rtalloc::mechanism::word::Offset32;
 use rtalloc::{CompactFit, CompactFitNonMoving, HandleAllocator, RegionAllocator, Tlsf};
 
 #[cfg(target_has_atomic = "ptr")]
-use rtalloc::{Arenas, BitmapBuddy, SharedAllocator, TreeBuddy};
+use rtalloc::{BitmapBuddy, PooledArenas, SharedAllocator, TreeBuddy};
 
 /// Exports the functions of the entries of the library's table that have a type in C. Those with a configuration of their
 /// own have constant costs, which is compared with their contracts.
@@ -84,8 +84,10 @@ handle_heaps! {
 
 #[cfg(target_has_atomic = "ptr")]
 shared_heaps! {
-    /// Arenas: a TLSF heap for each slot. The only atomic instruction of operations on own blocks is a load.
-    rt_arenas, arenas: Arenas<'static>, "O(1)" "O(1)" "O(1)";
+    /// Arenas: a TLSF heap for each slot, whose memory comes in chunks from one pool and returns to it. No slot has a
+    /// share of the region, and none is kept from using it up. The only atomic instruction of an operation that the
+    /// slot's heap serves is a load.
+    rt_arenas, arenas: PooledArenas<'static>, "O(1)" "O(1)" "O(1)";
     /// Binary buddy with bitmaps.
     rt_bitmap_buddy, bitmap_buddy: BitmapBuddy<'static>, "O(H)" "O(log H)" "O(H)";
     /// Binary buddy with a tree of counters.

@@ -99,7 +99,7 @@ const IN_CPP: [(&str, &[&str]); 5] = [
     ),
     (
         "threads_with_deadlines",
-        &["a free takes at most 2 atomic changes, whatever the other thread does", "played: 199960000", "broken: no"],
+        &["a free takes at most 3 atomic changes, whatever the other thread does", "played: 199960000", "broken: no"],
     ),
     (
         "without_exceptions",

@@ -213,8 +213,13 @@ static void mistakes_are_refused(const allocator *a) {
     EXPECT(a->init_with(memory, SIZE_MAX, NULL, &made) == RT_ERROR_OVERFLOW);
     config.slots = 1;
     config.reclaim_budget = 7;
-    bool has_mail = strcmp(a->name, "arenas") == 0;
-    EXPECT(a->init_with(memory, HEAP_BYTES, &config, &made) == (has_mail ? RT_OK : RT_ERROR_CONFIGURATION));
+    rt_error of_arenas = strcmp(a->name, "arenas") == 0 ? RT_OK : RT_ERROR_CONFIGURATION;
+    EXPECT(a->init_with(memory, HEAP_BYTES, &config, &made) == of_arenas);
+    config.reclaim_budget = 0;
+    config.chunk_bytes = 4096;
+    EXPECT(a->init_with(memory, HEAP_BYTES, &config, &made) == of_arenas);
+    config.chunk_bytes = 4097;
+    EXPECT(a->init_with(memory, HEAP_BYTES, &config, &made) == RT_ERROR_CONFIGURATION);
     EXPECT(a->claim(NULL, &slot) == RT_ERROR_NULL && a->claim(heap, NULL) == RT_ERROR_NULL && a->slots(NULL) == 0);
     EXPECT(a->take(NULL, 0) == RT_ERROR_NULL && a->release(NULL, 0) == RT_ERROR_NULL);
     EXPECT(a->malloc(NULL, 0, 16) == NULL && a->realloc(NULL, 0, memory, 16) == NULL && a->reclaim(NULL, 0, 1) == 0);
@@ -238,6 +243,68 @@ static void mistakes_are_refused(const allocator *a) {
     EXPECT(a->check(heap, NULL) == RT_OK);
 }
 
+// Any slot of arenas may have any part of the region, and memory that one frees is another's at once, except for what
+// waits to be reclaimed.
+static void arenas_have_no_shares(void) {
+    enum { LONG_BYTES = HEAP_BYTES / 4 * 3, SMALL_BYTES = 1000 };
+    subject = "arenas without shares";
+    rt_arenas *heap = rt_arenas_init(memory, HEAP_BYTES, THREADS);
+    for (size_t slot = 0; slot < THREADS; slot++) EXPECT(rt_arenas_take(heap, slot) == RT_OK);
+    EXPECT(rt_arenas_largest(heap, 3) >= LONG_BYTES);
+    unsigned char *block = rt_arenas_malloc(heap, 3, LONG_BYTES);
+    EXPECT(block != NULL && rt_arenas_largest(heap, 0) < LONG_BYTES);
+    block[LONG_BYTES - 1] = 1;
+    void *place = NULL;
+    EXPECT(rt_arenas_allocate(heap, 1, 16, LONG_BYTES, &place) == RT_ERROR_EXHAUSTED && place == NULL);
+    rt_arenas_free(heap, 0, block);
+    block = rt_arenas_malloc(heap, 1, LONG_BYTES);
+    EXPECT(block != NULL);
+    rt_arenas_free(heap, 1, block);
+
+    // Small blocks of one slot, which another frees, and their owner reclaims.
+    size_t count = 0;
+    void *list = NULL;
+    for (void **small = NULL; (small = rt_arenas_malloc(heap, 0, SMALL_BYTES)) != NULL; count++) {
+        *small = list;
+        list = small;
+    }
+    EXPECT(count * SMALL_BYTES > LONG_BYTES && rt_arenas_largest(heap, 2) < LONG_BYTES);
+    for (void *next = NULL; list != NULL; list = next) {
+        memcpy(&next, list, sizeof next);
+        rt_arenas_free(heap, 2, list);
+    }
+    EXPECT(rt_arenas_largest(heap, 2) < LONG_BYTES);
+    EXPECT(rt_arenas_reclaim(heap, 0, count + 1) == count && rt_arenas_largest(heap, 2) >= LONG_BYTES);
+    EXPECT(rt_arenas_check(heap, NULL) == RT_OK);
+
+    // More chunks: more steps, and higher bounds where they are known. The budget counts in allocations.
+    rt_shared_config config = { THREADS, 0, 0 };
+    rt_steps by_default, steps;
+    uint64_t bounds[2] = { rt_arenas_bound(heap, RT_OPERATION_MALLOC), rt_arenas_bound(heap, RT_OPERATION_FREE) };
+    EXPECT((bounds[0] == 0) == (bounds[1] == 0) && rt_arenas_bound(NULL, RT_OPERATION_FREE) == 0);
+    EXPECT(rt_arenas_max_steps(heap, RT_OPERATION_MALLOC, 0, SMALL_BYTES, &by_default) == RT_OK);
+    config.chunk_bytes = HEAP_BYTES / 1024;
+    EXPECT(rt_arenas_init_with(memory, HEAP_BYTES, &config, &heap) == RT_OK);
+    EXPECT(rt_arenas_max_steps(heap, RT_OPERATION_MALLOC, 0, SMALL_BYTES, &steps) == RT_OK && steps.loads > by_default.loads);
+    EXPECT(bounds[0] == 0 || rt_arenas_bound(heap, RT_OPERATION_MALLOC) > bounds[0]);
+    EXPECT(bounds[1] == 0 || rt_arenas_bound(heap, RT_OPERATION_FREE) > bounds[1]);
+    config.chunk_bytes = 0;
+    config.reclaim_budget = 9;
+    EXPECT(rt_arenas_init_with(memory, HEAP_BYTES, &config, &heap) == RT_OK);
+    EXPECT(bounds[0] == 0 || rt_arenas_bound(heap, RT_OPERATION_MALLOC) > bounds[0]);
+    EXPECT(rt_arenas_bound(heap, RT_OPERATION_FREE) == bounds[1]);
+    config.reclaim_budget = 5000;
+    EXPECT(rt_arenas_init_with(memory, HEAP_BYTES, &config, &heap) == RT_OK);
+    EXPECT(rt_arenas_bound(heap, RT_OPERATION_MALLOC) == 0);
+    config.reclaim_budget = 0;
+    config.slots = 65;
+    EXPECT(rt_arenas_init_with(memory, HEAP_BYTES, &config, &heap) == RT_OK);
+    EXPECT(rt_arenas_bound(heap, RT_OPERATION_FREE) == 0);
+    config.slots = THREADS;
+    config.chunk_bytes = 64;
+    EXPECT(rt_arenas_init_with(memory, HEAP_BYTES, &config, &heap) == RT_ERROR_CONFIGURATION && heap == NULL);
+}
+
 void test_shared_allocators(void) {
     size_t number = 0;
     for (; number < sizeof allocators / sizeof allocators[0]; number++) {
@@ -246,6 +313,7 @@ void test_shared_allocators(void) {
         mistakes_are_refused(&allocators[number]);
         threads_free_what_others_allocated(&allocators[number]);
     }
+    arenas_have_no_shares();
     printf("%zu shared heaps\n", number);
 }
 

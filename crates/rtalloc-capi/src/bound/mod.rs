@@ -11,6 +11,10 @@
 //! depends on data. A displacement to a function is followed. Anything else that a linker changes, such as a load
 //! turned into an address, is a difference.
 //!
+//! A bound may grow with numbers of the heap ([`Iterations`]). It was then proved for some of them, and between these the
+//! table's is linear and nowhere below: a bound is the largest sum of a path, and every sum is linear in each number, so
+//! the bound is convex in each.
+//!
 //! The proof assumes that the call reports no misuse. The function that reports misuse is compared like the others, but
 //! the hook that it calls belongs to the program.
 
@@ -53,12 +57,29 @@ pub(crate) struct Function {
     hash: u64,
 }
 
+/// Numbers of a heap with which a bound grows. A heap without such loops has [`ONE`](Iterations::ONE).
+#[derive(Clone, Copy)]
+pub(crate) struct Iterations {
+    /// Words of its pool of chunks: iterations of the loops with `LoopBound::Words`.
+    pub(crate) words: usize,
+    /// Blocks freed by other slots that an allocation reclaims: iterations of the loop with `LoopBound::RemoteFrees`.
+    pub(crate) reclaimed: usize,
+}
+
+impl Iterations {
+    pub(crate) const ONE: Iterations = Iterations { words: 1, reclaimed: 1 };
+}
+
 /// The proof of an allocator's operations.
 #[derive(Clone, Copy)]
 pub(crate) struct Proof {
     /// For malloc (allocate, for objects with handles), aligned_alloc and free: the bound in instructions, 0 if
-    /// unproved, and the operation's index in `functions`.
+    /// unproved, and the operation's index in `functions`. Where it grows, this is the bound with
+    /// [`Iterations::ONE`].
     operations: [(u64, usize); 3],
+    /// For each of them, the instructions that are added by each further word up to [`x86_64::FEW_WORDS`], by each
+    /// beyond, and by each further reclaimed block.
+    growth: [[u64; 3]; 3],
     /// The operations and everything they call; callers precede callees.
     functions: &'static [Function],
     /// For each function, the upper half of the hash before every multiple of [`STRIDE_BYTES`] except the first.
@@ -82,24 +103,40 @@ impl Proof {
             }
             at += 1;
         }
-        Proof { operations: [(0, 0); 3], functions: &[], prefixes: &[], displacements: &[] }
+        Proof { operations: [(0, 0); 3], growth: [[0; 3]; 3], functions: &[], prefixes: &[], displacements: &[] }
     }
 
-    /// The bound of an operation, given the entry points of the allocator's operations; 0 if the code differs from that
-    /// of the proof. Any operation number is valid.
+    /// The bound of an operation in a heap with these numbers, given the entry points of the allocator's operations; 0
+    /// if the code differs from that of the proof, or the numbers are beyond it. Any operation number is valid.
     ///
     /// Inlined, so that an operation without a bound is not referenced and not linked into programs that do not call
     /// it.
     #[inline(always)]
-    pub(crate) fn bound(&self, operation: MaybeUninit<rt_operation>, entries: [*const u8; 3]) -> u64 {
+    pub(crate) fn bound(
+        &self,
+        operation: MaybeUninit<rt_operation>,
+        entries: [*const u8; 3],
+        iterations: Iterations,
+    ) -> u64 {
+        let Iterations { words, reclaimed } = iterations;
+        if words > x86_64::MOST_WORDS || reclaimed > x86_64::MOST_RECLAIMED {
+            return 0;
+        }
+        let few_words = words.min(x86_64::FEW_WORDS);
+        let numbers = [few_words.saturating_sub(1), words.saturating_sub(few_words), reclaimed.saturating_sub(1)];
         let [malloc, aligned_alloc, free] = self.operations;
+        let [malloc_growth, aligned_alloc_growth, free_growth] = self.growth;
         let [at_malloc, at_aligned_alloc, at_free] = entries;
-        let of = |known, (most, root), entry| {
-            if most != 0 && is(operation, known) && self.agrees(root, entry) { most } else { 0 }
+        let of = |known, (most, root): (u64, usize), growth: [u64; 3], entry| {
+            if most == 0 || !is(operation, known) || !self.agrees(root, entry) {
+                return 0;
+            }
+            let more = growth.iter().zip(numbers).map(|(each, number)| each.saturating_mul(number as u64));
+            more.fold(most, u64::saturating_add)
         };
-        of(rt_operation::RT_OPERATION_MALLOC, malloc, at_malloc)
-            | of(rt_operation::RT_OPERATION_ALIGNED_ALLOC, aligned_alloc, at_aligned_alloc)
-            | of(rt_operation::RT_OPERATION_FREE, free, at_free)
+        of(rt_operation::RT_OPERATION_MALLOC, malloc, malloc_growth, at_malloc)
+            | of(rt_operation::RT_OPERATION_ALIGNED_ALLOC, aligned_alloc, aligned_alloc_growth, at_aligned_alloc)
+            | of(rt_operation::RT_OPERATION_FREE, free, free_growth, at_free)
     }
 
     /// Whether the code at `entry` and everything it calls equals the functions from `root` on.

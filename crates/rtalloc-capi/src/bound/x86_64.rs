@@ -2,12 +2,19 @@
 
 use super::{Function, Proof};
 
+/// Words of a pool of usual length, and of the longest.
+pub(crate) const FEW_WORDS: usize = 16;
+pub(crate) const MOST_WORDS: usize = 64;
+/// Most reclaimed blocks.
+pub(crate) const MOST_RECLAIMED: usize = 4096;
+
 /// By allocator.
 pub(crate) const PROVED: &[(&str, Proof)] = &[
     (
         "tlsf",
         Proof {
             operations: [(94, 0), (176, 1), (88, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 425, displacements: 2, hash: 0x7c4d33476f928226 },
                 Function { bytes: 495, displacements: 3, hash: 0x96f1f4233e34ae6c },
@@ -66,6 +73,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "tlsf_no_stats",
         Proof {
             operations: [(79, 0), (162, 1), (80, 4)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 340, displacements: 0, hash: 0xf564244bee70f13f },
                 Function { bytes: 413, displacements: 1, hash: 0xfeca5cedf26489d2 },
@@ -117,6 +125,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "tlsf_exact",
         Proof {
             operations: [(93, 0), (176, 1), (88, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 425, displacements: 2, hash: 0xead378a20cdbe5d0 },
                 Function { bytes: 495, displacements: 3, hash: 0x593da548677fbe35 },
@@ -175,6 +184,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "tlsf_small",
         Proof {
             operations: [(94, 0), (183, 1), (90, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 428, displacements: 2, hash: 0xbdf4a559c8dc887c },
                 Function { bytes: 498, displacements: 3, hash: 0x1f7406f380424637 },
@@ -233,6 +243,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "tlsf_full_validation",
         Proof {
             operations: [(115, 0), (201, 1), (115, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 554, displacements: 4, hash: 0xbcb8aeab4962a72a },
                 Function { bytes: 638, displacements: 5, hash: 0x835414570fdd637c },
@@ -301,6 +312,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "half_fit",
         Proof {
             operations: [(61, 0), (134, 1), (72, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 291, displacements: 2, hash: 0x6c136cd2b6b6678e },
                 Function { bytes: 362, displacements: 3, hash: 0xfbfd97722d9ca336 },
@@ -359,6 +371,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "quick_fit",
         Proof {
             operations: [(0, 0), (0, 0), (122, 0)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 888, displacements: 1, hash: 0x8fab372c09213345 },
                 Function { bytes: 22, displacements: 2, hash: 0xb305b4c2ddd658e6 },
@@ -381,6 +394,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "simple_segregated",
         Proof {
             operations: [(50, 0), (57, 1), (39, 4)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 223, displacements: 2, hash: 0x14d2d7cea8301fc7 },
                 Function { bytes: 255, displacements: 2, hash: 0xa34100ea7429aa75 },
@@ -418,6 +432,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "kingsley",
         Proof {
             operations: [(64, 0), (77, 1), (41, 4)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 318, displacements: 2, hash: 0xd25eceac889966f1 },
                 Function { bytes: 378, displacements: 2, hash: 0x57ce594403664eb0 },
@@ -457,6 +472,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "pools",
         Proof {
             operations: [(68, 0), (75, 1), (41, 4)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 287, displacements: 2, hash: 0x5118d7d7149e29b6 },
                 Function { bytes: 321, displacements: 2, hash: 0xb48d619c8a934bef },
@@ -495,6 +511,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "first_fit",
         Proof {
             operations: [(0, 0), (0, 0), (55, 0)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 250, displacements: 6, hash: 0x1ab1ed99d2743407 },
                 Function { bytes: 70, displacements: 4, hash: 0x2a893fe929eceee2 },
@@ -527,6 +544,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "next_fit_lifo",
         Proof {
             operations: [(0, 0), (0, 0), (63, 0)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 273, displacements: 6, hash: 0xf402f5c49220cda5 },
                 Function { bytes: 70, displacements: 4, hash: 0xc9b948ea5e056eda },
@@ -559,6 +577,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "best_fit",
         Proof {
             operations: [(0, 0), (0, 0), (56, 0)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 250, displacements: 6, hash: 0xbaa5e2e37959ee7e },
                 Function { bytes: 70, displacements: 4, hash: 0xf36f04f6c85f650e },
@@ -591,6 +610,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "bitframe",
         Proof {
             operations: [(361, 0), (378, 1), (197, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 1196, displacements: 5, hash: 0x4061cde1767c2937 },
                 Function { bytes: 1278, displacements: 5, hash: 0x31e54b0678a967b6 },
@@ -661,6 +681,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "regis1",
         Proof {
             operations: [(63, 0), (75, 1), (48, 4)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 317, displacements: 2, hash: 0xf5d1a42d3a5ddabb },
                 Function { bytes: 372, displacements: 2, hash: 0xb8bc666605bd2fcc },
@@ -700,6 +721,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "regis2",
         Proof {
             operations: [(56, 0), (83, 1), (43, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 273, displacements: 2, hash: 0x9d01ec894f3a9aab },
                 Function { bytes: 342, displacements: 4, hash: 0xf19cec69d1fa2ab5 },
@@ -742,6 +764,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "reaps",
         Proof {
             operations: [(61, 0), (91, 1), (52, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 444, displacements: 2, hash: 0x33a3fd2f20560760 },
                 Function { bytes: 521, displacements: 4, hash: 0xfe959a89b1de3287 },
@@ -788,6 +811,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "failing_tlsf",
         Proof {
             operations: [(0, 0), (0, 0), (89, 0)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 481, displacements: 1, hash: 0xe843d4ee83075206 },
                 Function { bytes: 70, displacements: 4, hash: 0x02898b1a582daf5e },
@@ -817,6 +841,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "quota_tlsf",
         Proof {
             operations: [(226, 0), (248, 1), (216, 4)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 1050, displacements: 4, hash: 0xdb9a3502d99862ea },
                 Function { bytes: 1119, displacements: 4, hash: 0x02614d0a26ce2f46 },
@@ -931,6 +956,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "traced_tlsf",
         Proof {
             operations: [(125, 0), (217, 1), (123, 5)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 590, displacements: 2, hash: 0x19f9a2dab717e867 },
                 Function { bytes: 715, displacements: 4, hash: 0xb24734383021d5e8 },
@@ -994,6 +1020,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         "compact_fit",
         Proof {
             operations: [(234, 0), (0, 0), (0, 0)],
+            growth: [[0; 3]; 3],
             functions: &[
                 Function { bytes: 571, displacements: 5, hash: 0xdd145fd3d829ee99 },
                 Function { bytes: 989, displacements: 5, hash: 0xdc81e87807aa1590 },
@@ -1032,34 +1059,125 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
     (
         "arenas",
         Proof {
-            operations: [(0, 0), (0, 0), (90, 0)],
+            operations: [(1209, 0), (1209, 1), (233, 12)],
+            growth: [[109, 109, 302], [109, 109, 302], [0, 7, 0]],
             functions: &[
-                Function { bytes: 514, displacements: 2, hash: 0xe7a0030ccf8db183 },
+                Function { bytes: 111, displacements: 1, hash: 0x498d6e1b6652fc14 },
+                Function { bytes: 107, displacements: 1, hash: 0xec87a3961457c392 },
+                Function { bytes: 527, displacements: 3, hash: 0x1daf177bf4541f14 },
+                Function { bytes: 469, displacements: 3, hash: 0x876431ec2ee91522 },
+                Function { bytes: 1058, displacements: 6, hash: 0x54ef04fa7c9007af },
+                Function { bytes: 1826, displacements: 6, hash: 0x0d0d6a070ec100dc },
+                Function { bytes: 33, displacements: 1, hash: 0xf2d57b1e46d3f8d7 },
+                Function { bytes: 242, displacements: 1, hash: 0xe075c6a1766f6956 },
+                Function { bytes: 434, displacements: 1, hash: 0xcb82a0c1303930f7 },
+                Function { bytes: 42, displacements: 0, hash: 0xcdaf2ecabfe89382 },
+                Function { bytes: 757, displacements: 1, hash: 0xebdd72287268b4fa },
+                Function { bytes: 9, displacements: 0, hash: 0xdc98ecea1f64759e },
+                Function { bytes: 648, displacements: 3, hash: 0x17de12e01457bf31 },
+                Function { bytes: 451, displacements: 1, hash: 0x20d6c56c914bad6b },
+                Function { bytes: 98, displacements: 0, hash: 0x26db2b68c32ebe21 },
                 Function { bytes: 70, displacements: 4, hash: 0xb239da7d56361efe },
-                Function { bytes: 299, displacements: 4, hash: 0x201faac0d06ac47a },
+                Function { bytes: 353, displacements: 3, hash: 0x3f23839792c04fb5 },
                 Function { bytes: 113, displacements: 3, hash: 0xd8c6fc79d4493702 },
+                Function { bytes: 136, displacements: 0, hash: 0xd2d5b34563978fe6 },
             ],
             prefixes: &[
-                0xa917aee9, 0x21fdeda4, 0x8f81a228, 0x538679ea, 0xa18692f3, 0xa0e7ebd3, 0x6f8a2822, 0xfdc21028,
-                0x0cf9683b, 0x5aaef089, 0xe17c6bf0, 0x94f3c793, 0x3712ceb4, 0x60a93eb4, 0x11c38584, 0x0955ad38,
-                0x725cfb17, 0xd71ca0b3, 0xebb2cf1a, 0xfa4d5ad5, 0x4bea147e, 0x6b157072, 0x1469aa7e, 0x09ef5800,
-                0x186ea7c6, 0xd79b35d3, 0x756e8fd0, 0xef27fdae, 0x9c4d731e, 0xea8e1506, 0xecc57d4c, 0xa9b06224,
-                0xa1fb0a7c, 0xf6d9c7a2, 0x4e68d7fe, 0x4db319aa, 0xd6644d6c, 0x0cd8301c, 0x6babfca9, 0x0fda21c8,
-                0xcc56901d, 0x0114347d, 0x581efc2b, 0xa6d88a05, 0x07e8c49d, 0xf957772c, 0xe6e26463, 0x5179c07c,
-                0x8ed6e591, 0x199be9e5, 0xab4fcd3f, 0xfdf63931, 0xdd69f760, 0xfdf4f9f6, 0xe2ff82e8, 0x7b1c21a1,
-                0xd53db687, 0x9f916117, 0xa04a35d8, 0x6af90f2a, 0xbafc93ba,
+                0x42e6b10a, 0x50278a85, 0x9e2d10f6, 0xb71abbfd, 0x1f537496, 0x1932db18, 0xe6070ed4, 0x0d398257,
+                0x0bcb09df, 0xc47b27e9, 0x3a57933f, 0x3453b073, 0x14aee9f6, 0x21ebf9a1, 0x23977ade, 0x83f3b543,
+                0xaa719e6e, 0x11da75e3, 0xaf5cc112, 0x5a4f6141, 0xec1abcce, 0x61242030, 0xac1c1066, 0x3b7080a3,
+                0x77a3b95f, 0x75b73208, 0x0605637a, 0x5658d103, 0x755bc42a, 0x5cafda6f, 0x350ccd4a, 0x32948fa3,
+                0x639b0f15, 0x57ec6ce4, 0x015ffb9b, 0x6a55e45e, 0xc7fd61fb, 0x9457f488, 0xc727992d, 0x975ecab4,
+                0x6fbfe1a5, 0xf02e150e, 0x439ac009, 0xbc1e3232, 0x75252aaa, 0x9f5be078, 0x3536a8f9, 0x2ef9d27b,
+                0x31807efd, 0x9c64b1a1, 0x49f2b14f, 0xfde8d376, 0xfd82eff9, 0x650ed03a, 0x6aade2b4, 0x79a79314,
+                0x8a0e122c, 0x9f64386b, 0xa155d0e1, 0x5feaf50c, 0xa1cc6d87, 0xab94655c, 0xb45f6f2d, 0x3adeea90,
+                0x821b9a49, 0x017cb369, 0xeaeb1ed7, 0xd8755a0a, 0x6a5e0ee7, 0x8104765f, 0x4c6d3521, 0x8b557b22,
+                0x50f5abc2, 0x646e248c, 0x62cf969c, 0x2e8ed92c, 0x23abed83, 0xd3ed4f7b, 0x2ca30512, 0x9e765f28,
+                0x87e6f19e, 0xdbabe376, 0x1fc9bd53, 0xd026a091, 0x2a0f8e16, 0xa69e1e87, 0x4ad831b9, 0x20a05bf9,
+                0x36b89092, 0xc9e4b08f, 0xe0126530, 0xdbc78494, 0x058b10fc, 0x1121ad20, 0xac63564e, 0x16f35cbe,
+                0x932dea45, 0xfb2af9c2, 0xbd419fda, 0xcc2e1a64, 0x752bb3e7, 0x3c3a7cde, 0x211f4f40, 0xea5ce2a1,
+                0xec6d1a75, 0x5560f290, 0x672c4274, 0xa4c5264c, 0x99a953b7, 0x9d97ebca, 0x10ed0333, 0x28e39e0b,
+                0x6413ced3, 0xb877d640, 0xa0e99f33, 0xb360204e, 0x95f704b9, 0xc031f68e, 0xdbad58fb, 0x3fa448bb,
+                0x7071e54c, 0x8006ca36, 0x13a312df, 0x434bc3fa, 0xf56faa78, 0xaddb03ba, 0xa7e9dd41, 0xadd37609,
+                0x4ba55ba5, 0xd3b6a896, 0x02539234, 0xeb6852bf, 0xe440cd34, 0x3f06acd7, 0x4c07af40, 0x256f7379,
+                0x5d8286b5, 0x4ef05a3c, 0x73e18c8b, 0x2dafed16, 0x756314d9, 0xc6760813, 0x0ce88f31, 0xb499e50a,
+                0x4f9c662a, 0xa9be4723, 0x44c6bae6, 0xf73018cf, 0x3ff0ba91, 0x935f05d6, 0x7da81650, 0x3a3d0f3b,
+                0xd6627bd7, 0xef36354c, 0x6a502c9f, 0x719356c9, 0x2c198f0a, 0xe06a71b3, 0xaebad18b, 0x28cc9b47,
+                0x965fe040, 0x76295dd4, 0x397e475a, 0x0ea2fb56, 0x83490956, 0xe0a1f4bb, 0x8bb28655, 0xfe2f3134,
+                0xbaaac6ca, 0x2f9b4679, 0x5a246f55, 0xb5eab46d, 0x4614233c, 0x6d3ba14f, 0x50385a2b, 0x87e8b917,
+                0x43fdd764, 0x120c8177, 0x002f7f4c, 0x8394efc5, 0xb5cf3efb, 0x29ab745e, 0xb2eebb5e, 0xa37556a7,
+                0x95157bdb, 0xe8376c15, 0x091d539e, 0xbe2f0d18, 0xc36198ce, 0x4d1f79b1, 0xf460bb66, 0xbcae0420,
+                0x9da59c55, 0x0b5951f6, 0x7d2a234a, 0x58f695a2, 0x39524f00, 0x587abf9b, 0x9e28b849, 0x0616d764,
+                0x31737757, 0x22c2fdd7, 0x4b6bfc77, 0x576b6d05, 0x784e1438, 0xd36ae894, 0xe5183cf8, 0xdf8ad5f5,
+                0xcad05424, 0xb4bc0833, 0x5654600a, 0x515f67d8, 0xb086f4df, 0xb70a2ce3, 0x362331d5, 0x05e91df9,
+                0xbc371c71, 0xb64e820f, 0xc72a1768, 0x9cc01ba2, 0x93349bca, 0xfcf238ab, 0xdb726fdb, 0x194f5ec8,
+                0x7b53ac97, 0x9e944e65, 0x696989ea, 0x06597518, 0x509eab37, 0x784330de, 0x1dea89ea, 0x078daa97,
+                0x696a9e62, 0x953c8567, 0x08f73605, 0x5af31679, 0x46488846, 0x19728d61, 0xf6749acc, 0x6f371ada,
+                0x2260227e, 0x481e65e3, 0xc7bb5c34, 0x403cdfd4, 0x923f600d, 0x523679ef, 0xe18ca87e, 0xd668dcce,
+                0x3033f6b9, 0xce68b514, 0x9894992c, 0x252560fc, 0x89942cd3, 0x1db5e225, 0x0e847ea2, 0x5fe0ba3f,
+                0xdd704a64, 0x5b2cd016, 0xaa34fce1, 0x1ccbe993, 0xfd976011, 0x0f12c3bd, 0xd9dcece4, 0xd5594cd0,
+                0x867902b6, 0xff1e413f, 0x76097b6b, 0xa354de39, 0x23e85328, 0xc24167cd, 0xbffa915b, 0x4bfc88a5,
+                0xc3372030, 0x640d3ddc, 0xacedb85e, 0xa31d9e24, 0x6da366ea, 0x03a4290e, 0x97e1163c, 0x22cd8f59,
+                0x3e9bd21d, 0xcd23dffb, 0x6278d9d5, 0x5110a6b6, 0x180cbc5b, 0xcd2e04be, 0x9dfd7939, 0x2645d939,
+                0xd8018f01, 0xfbab901d, 0xa8caf8bd, 0xcfd21b90, 0x5721cd08, 0xab513c67, 0xaaefd6b7, 0xcf23214d,
+                0xc5337605, 0x27d6006a, 0x27f49d3d, 0x7668ba28, 0x2329dfb6, 0x434f5bd5, 0x2d7d08b4, 0x2ec1e098,
+                0x02e7ca2d, 0xf72f97b1, 0x942f0216, 0x1ab42689, 0xf8376e04, 0xea68c287, 0xbfa5a8cf, 0x4d3d4e3e,
+                0x139e490a, 0x9f27b736, 0xadf5b850, 0x132b821d, 0x122ecd96, 0x66f170ed, 0xa53ae436, 0x4a99b834,
+                0x86d3663c, 0x254cbee7, 0x2d70ed12, 0xd327286b, 0x8d543d38, 0xdf16574c, 0x86618f46, 0xc2895196,
+                0xc701acdc, 0x7d79a86a, 0xca152b0f, 0xf0229449, 0x81d87406, 0x4b7108b3, 0x4efecb1a, 0x7df96101,
+                0xc967c0b8, 0x87a3cf8f, 0xf4828bdb, 0xe7fe1481, 0xb32c0ad6, 0x147b50ee, 0x30467774, 0x9411c81a,
+                0x2e95434d, 0x44a9018a, 0x710554ab, 0xcca405af, 0x94799aa5, 0xa7134e5f, 0xdaa1c0a4, 0x21c1b346,
+                0x9c7d6e8e, 0x6bbd0129, 0xc290a8a4, 0x221ef5d7, 0x0b679bbd, 0xe9b18f96, 0x5b6fd726, 0x7de7989f,
+                0x62c46d5b, 0x4a750fe5, 0x8cea4608, 0xb6b6b0a4, 0x395028ce, 0xdf36a5eb, 0x9c8fc653, 0xa628e1f7,
+                0xcf605b02, 0x02800e56, 0xfc07f7a8, 0xddb3baac, 0xc8fc8986, 0x5faccc96, 0x6cea6901, 0xef35a801,
+                0xacf23fa8, 0x411f9392, 0xc95434d9, 0x3c5777d3, 0x44870b1b, 0x1fea4b79, 0xc07af64d, 0x02bd4672,
+                0x3e6426f4, 0x4cd52a36, 0x8477d9a0, 0xc901e338, 0xdd3e58fa, 0x16b8396c, 0x0fe55c4a, 0x4e473b45,
+                0x3bd6072f, 0x5ed8c60d, 0x72988c73, 0x4d3b9f8e, 0xc89987b2, 0x00b0c26e, 0xe0a0ced0, 0xf8eef189,
+                0xfc7c099c, 0x0b1cf9d3, 0x0d99f826, 0x40b9cc82, 0xb54fbbb5, 0xc3052da8, 0xefb17055, 0xc755cfe5,
+                0xc1fcfac5, 0xbec9d58b, 0x226259df, 0x3dded20b, 0x2172db9b, 0xc87f1354, 0x7a8b89a1, 0xd03831bc,
+                0x5f53dc1a, 0xd9f9d183, 0x79d59b46, 0x06ce9a08, 0xa1fb0a7c, 0xf6d9c7a2, 0x4e68d7fe, 0x4db319aa,
+                0xfb4585d0, 0x76d6ab49, 0xbdb2c05c, 0x7d34efba, 0x6a79cd79, 0x321305df, 0x9a7d6a71, 0xb396ac5b,
+                0x38520560, 0xb798cb6f, 0xea7ca279, 0xdfe6f408, 0x70b768ee, 0x1ed7fa1e, 0xca77c437, 0x3eb7952e,
+                0xa5c4ab34, 0xb1b2190f, 0xd358858c, 0xd05b2749, 0x0aca3afb, 0x64f19409, 0xe2ff82e8, 0x7b1c21a1,
+                0xd53db687, 0x9f916117, 0xa04a35d8, 0x6af90f2a, 0xbafc93ba, 0xeaccb82a, 0xea48f5ca, 0xcacb2a25,
+                0x1449be2c, 0x6d216b95, 0x1ec35ce3, 0x4a3e1b0c, 0xa84c0420,
             ],
             displacements: &[
-                (405, 2),
-                (413, 1),
+                (74, 2),
+                (70, 2),
+                (84, 10),
+                (473, 5),
+                (505, 3),
+                (28, 4),
+                (73, 10),
+                (465, 5),
+                (36, 15),
+                (294, 65535),
+                (304, 17),
+                (845, 13),
+                (922, 65535),
+                (932, 17),
+                (512, 8),
+                (942, 7),
+                (1239, 10),
+                (1496, 9),
+                (1720, 6),
+                (1804, 11),
+                (19, 65535),
+                (199, 18),
+                (179, 9),
+                (727, 11),
+                (519, 16),
+                (533, 15),
+                (566, 13),
+                (152, 14),
                 (34, 65535),
-                (44, 3),
+                (44, 17),
                 (56, 65535),
-                (66, 3),
-                (255, 65535),
-                (269, 3),
-                (276, 65535),
-                (295, 3),
+                (66, 17),
+                (113, 18),
+                (328, 65535),
+                (344, 17),
                 (3, 65535),
                 (23, 65535),
                 (60, 65535),

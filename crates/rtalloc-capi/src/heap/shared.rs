@@ -2,16 +2,16 @@
 //! is null or a live block of it; `place` is null or writable. The caller owns the slot, or the slot does not exist.
 
 use super::{UNSUPPORTED, block_or_null, create, natural_align_bytes, passing_to, stored, value, verified};
-use crate::bound::rt_operation;
+use crate::bound::{Iterations, Proof, rt_operation};
 use crate::error::is;
 use crate::error::rt_error::{self, *};
 use crate::report::{rt_corruption, rt_visitor};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
-use rtalloc::concurrent::{ArenasConfig, BitmapConfig};
+use rtalloc::concurrent::{BitmapConfig, PooledArenasConfig};
 use rtalloc::contract::{Operation, Refusals, SharedError, Steps};
-use rtalloc::{SharedAllocator, Slot, TagConfig};
+use rtalloc::{BitmapBuddy, PooledArenas, SharedAllocator, Slot, TreeBuddy};
 
 /// The configuration of a shared heap.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +20,14 @@ pub struct rt_shared_config {
     /// Number of slots, at least 1: threads, cores, interrupt levels.
     pub slots: usize,
     /// Maximum number of blocks freed by other slots that an allocation reclaims before it serves its request. 0 means
-    /// 2. From 2 on, every block is eventually reclaimed if its owner continues to allocate. Must be 0 for heaps whose
-    /// blocks have no owner.
+    /// 2. From 2 on (from 4 on with more slots than a word has bits), every block is eventually reclaimed if its owner
+    /// continues to allocate. Must be 0 for heaps whose blocks have no owner.
     pub reclaim_budget: usize,
-    /// Maximum number of blocks that an allocation reclaims when it finds no free block, before it retries. 0 means 32.
-    pub reclaim_budget_on_miss: usize,
+    /// Bytes of the chunks in which slots get memory: a power of two, at least 64, and at least a 2,048th of the region
+    /// (a 1,024th where a word has 32 bits). 0 means the smallest, at least 512, with which the region has at most 512
+    /// chunks (256). Smaller chunks lose less memory, but the bounds of allocations grow with the number of chunks.
+    /// Must be 0 for heaps without chunks.
+    pub chunk_bytes: usize,
 }
 
 /// Converts a configuration from C.
@@ -33,27 +36,17 @@ pub(crate) trait Configured: Sized {
     fn configured(config: rt_shared_config) -> Option<Self>;
 }
 
-/// A number, or the default for 0.
-const fn or(given: usize, default: usize) -> usize {
-    if given == 0 { default } else { given }
-}
-
-impl Configured for ArenasConfig<TagConfig> {
+impl Configured for PooledArenasConfig {
     fn configured(config: rt_shared_config) -> Option<Self> {
-        let rt_shared_config { slots, reclaim_budget, reclaim_budget_on_miss } = config;
-        let default = Self::default();
-        Some(ArenasConfig {
-            slots,
-            reclaim_budget: or(reclaim_budget, default.reclaim_budget),
-            reclaim_budget_on_miss: or(reclaim_budget_on_miss, default.reclaim_budget_on_miss),
-            ..default
-        })
+        let rt_shared_config { slots, reclaim_budget, chunk_bytes } = config;
+        let reclaim_budget = if reclaim_budget == 0 { Self::default().reclaim_budget } else { reclaim_budget };
+        Some(PooledArenasConfig { slots, reclaim_budget, chunk_bytes })
     }
 }
 
 /// Whether a configuration sets only the slots.
 const fn is_slots_alone(config: rt_shared_config) -> bool {
-    config.slots != 0 && config.reclaim_budget == 0 && config.reclaim_budget_on_miss == 0
+    config.slots != 0 && config.reclaim_budget == 0 && config.chunk_bytes == 0
 }
 
 impl Configured for BitmapConfig {
@@ -67,6 +60,26 @@ impl Configured for () {
         is_slots_alone(config).then_some(())
     }
 }
+
+/// A shared heap whose instruction bounds may grow with its configuration.
+pub(crate) trait Growing {
+    /// The numbers of [`Proof::bound`](crate::bound::Proof::bound); `None` if no bound holds for this heap.
+    fn iterations(&self) -> Option<Iterations> {
+        None
+    }
+}
+
+impl Growing for PooledArenas<'static> {
+    fn iterations(&self) -> Option<Iterations> {
+        // With more slots, several of them share a pending bit.
+        let has_bit_for_each = self.slots() <= usize::BITS as usize;
+        has_bit_for_each.then(|| Iterations { words: self.pool_words(), reclaimed: self.reclaim_budget() })
+    }
+}
+
+impl Growing for BitmapBuddy<'static> {}
+
+impl Growing for TreeBuddy<'static> {}
 
 /// Numbers of requests that a shared heap refused, by reason.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,7 +155,7 @@ pub(crate) unsafe fn init<H: SharedAllocator<'static, Config: Configured>>(
     slots: usize,
 ) -> *mut c_void {
     let mut heap = null_mut();
-    let config = rt_shared_config { slots, reclaim_budget: 0, reclaim_budget_on_miss: 0 };
+    let config = rt_shared_config { slots, reclaim_budget: 0, chunk_bytes: 0 };
     // SAFETY: the region is writable and exclusive to the heap; configuration and place are local variables.
     unsafe { init_with::<H>(region, bytes, &config, &mut heap) };
     heap
@@ -390,4 +403,18 @@ pub(crate) unsafe fn max_steps<H: SharedAllocator<'static>>(
         }
         None => RT_ERROR_UNBOUNDED,
     }
+}
+
+/// Inlined for the same reason as [`Proof::bound`].
+#[inline(always)]
+pub(crate) unsafe fn bound<H: SharedAllocator<'static> + Growing>(
+    proof: &Proof,
+    heap: *const c_void,
+    operation: MaybeUninit<rt_operation>,
+    entries: [*const u8; 3],
+) -> u64 {
+    let Some(heap) = NonNull::new(heap.cast_mut()) else { return 0 };
+    // SAFETY: the heap is live.
+    let iterations = unsafe { value::<H>(heap) }.iterations();
+    iterations.map_or(0, |iterations| proof.bound(operation, entries, iterations))
 }

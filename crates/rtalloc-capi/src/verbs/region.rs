@@ -230,7 +230,8 @@ macro_rules! region_heaps {
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_bound"))]
                 pub extern "C" fn bound(operation: MaybeUninit<rt_operation>) -> u64 {
                     const PROOF: Proof = Proof::of(stringify!($name));
-                    PROOF.bound(operation, [malloc as *const u8, aligned_alloc as *const u8, free as *const u8])
+                    let entries = [malloc as *const u8, aligned_alloc as *const u8, free as *const u8];
+                    PROOF.bound(operation, entries, Iterations::ONE)
                 }
 
                 $(more_verbs!($ability [$($($reach)*)?] $name $opaque);)*

@@ -97,8 +97,8 @@ macro_rules! shared_heaps {
                     /// O(1).
                     fn take(heap: *mut $opaque, slot: usize) -> rt_error;
 
-                    /// Releases a slot. Memory freed by the slot, or freed to it by others, stays with the slot until
-                    /// it is claimed again.
+                    /// Releases a slot. Its blocks that others free stay with it until it is claimed again; so does
+                    /// one empty chunk, if the heap has chunks.
                     ///
                     /// # Errors
                     /// RT_ERROR_NULL. RT_ERROR_SLOT if it does not exist.
@@ -201,7 +201,8 @@ macro_rules! shared_heaps {
                     ) -> rt_error;
 
                     /// Reclaims at most `budget` blocks of this slot that other slots freed, and returns their number.
-                    /// For idle time: each allocation also reclaims a few.
+                    /// For idle time: each allocation also reclaims a few. If fewer were left, it also returns
+                    /// the slot's empty chunk to the pool.
                     ///
                     /// # Safety
                     /// As `rt_HEAP_malloc`.
@@ -300,14 +301,22 @@ macro_rules! shared_heaps {
                     &raw const CONTRACT
                 }
 
-                /// As `rt_HEAP_bound` of a region heap.
+                /// As `rt_HEAP_bound` of a region heap, for the operations of this heap, whatever other threads do. It
+                /// grows with the heap's chunks (an instruction bound for each 32 of them) and with its
+                /// `reclaim_budget`. How often loops iterate is a fact that the proof takes from the source. 0 also for
+                /// NULL, and for heaps with more than 64 slots or a budget above 4,096.
+                ///
+                /// # Safety
+                /// As `rt_HEAP_slots`.
                 ///
                 /// # Time
                 /// O(bytes of the operation's code), which is compared at each call.
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_bound"))]
-                pub extern "C" fn bound(operation: MaybeUninit<rt_operation>) -> u64 {
+                pub unsafe extern "C" fn bound(heap: *const $opaque, operation: MaybeUninit<rt_operation>) -> u64 {
                     const PROOF: Proof = Proof::of(stringify!($name));
-                    PROOF.bound(operation, [malloc as *const u8, aligned_alloc as *const u8, free as *const u8])
+                    let entries = [malloc as *const u8, aligned_alloc as *const u8, free as *const u8];
+                    // SAFETY: the caller keeps the conditions of `# Safety`, and `Heap` is the type that `init` created.
+                    unsafe { shared::bound::<Heap>(&PROOF, heap.cast(), operation, entries) }
                 }
             }
         )*

@@ -155,7 +155,9 @@ int main() {
 #endif
     rtalloc::shared_heap<rtalloc::arenas> heap(memory, 2);
     const auto steps = heap.max_steps(RT_OPERATION_FREE, 100, 8);
-    EXPECT(steps && steps->read_modify_writes <= 2);
+    EXPECT(steps && steps->read_modify_writes <= 3);
     EXPECT(heap.contract().allocate == RT_PROGRESS_WAIT_FREE);
+    // A bound is proved only for some processors and compilers.
+    EXPECT(heap.bound(RT_OPERATION_FREE) < 10000);
     std::puts("shared: as it should be");
 }

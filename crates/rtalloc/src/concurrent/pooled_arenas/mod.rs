@@ -389,6 +389,16 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
 }
 
 impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
+    /// Words of the pool, at most [`max_words`](Self::max_words): the instructions of an operation are linear in them.
+    pub fn pool_words(&self) -> usize {
+        self.view().plan().words as usize
+    }
+
+    /// The budget that it was made with: the instructions of an allocation are linear in it, too.
+    pub fn reclaim_budget(&self) -> usize {
+        self.view().plan().reclaim_budget
+    }
+
     /// Most steps to take back one block: its piece may be empty then.
     fn steps_of_taking_back(&self) -> Steps {
         let plan = self.view().plan();
