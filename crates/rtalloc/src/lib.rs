@@ -48,7 +48,7 @@
 //! | [`regional`] | pages cut into blocks one after the other |
 //! | [`bitmapped`] | a bit for every chunk |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted, and [how much memory they ever need](compact_fit::guarantee) |
-//! | [`concurrent`] | heaps for several users at a time, without a lock; where there is a compare-and-swap |
+//! | [`concurrent`] | heaps for several users at a time, without a lock; on a single core also [without compare-and-swap](concurrent::atomics::masking) |
 //! | [`adapt`] | converts one kind of allocator into another: a lock around a heap, a heap as the global allocator; and wraps a heap: a [guard](adapt::guarded) that finds misuse, [failures](adapt::failing) on purpose, [quotas](adapt::quota), a [flight recorder](adapt::traced) |
 //! | [`handles`] | built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | the parts that allocators share |
@@ -115,7 +115,6 @@ mod allocators;
 pub mod bitmapped;
 pub mod buddy;
 pub mod compact_fit;
-#[cfg(target_has_atomic = "ptr")]
 pub mod concurrent;
 pub mod contract;
 pub mod handles;
@@ -134,7 +133,6 @@ pub use bitmapped::Bitframe;
 pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, WeightedBuddy};
 #[doc(inline)]
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
-#[cfg(target_has_atomic = "ptr")]
 #[doc(inline)]
 pub use concurrent::{
     Arenas, ArenasConfig, BitmapBuddy, BitmapConfig, PooledArenas, PooledArenasConfig, SharedCompactFit,

@@ -205,7 +205,6 @@ pub(crate) unsafe fn used_block_after(header: *mut Header, block: usize, class: 
 /// # Safety
 ///
 /// As [`used_block`].
-#[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
 pub(crate) unsafe fn used_block_from(header: *mut Header, number: usize, class: &SizeClass) -> Option<usize> {
     if number >= class.blocks.into() {

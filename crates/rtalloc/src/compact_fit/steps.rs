@@ -157,7 +157,6 @@ unsafe fn first_pending<B: Stepwise>(blocks: B) -> Option<usize> {
 /// # Safety
 ///
 /// The heap is initialised.
-#[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
 pub(crate) unsafe fn pending_from<B: Stepwise>(blocks: B, class: usize) -> Option<usize> {
     // SAFETY: the heap is initialised, and so are its steps.
@@ -181,7 +180,6 @@ pub(crate) unsafe fn pending_from<B: Stepwise>(blocks: B, class: usize) -> Optio
 /// # Safety
 ///
 /// The heap is initialised.
-#[cfg(target_has_atomic = "ptr")]
 pub(crate) unsafe fn pending_count<B: Stepwise>(blocks: B) -> u32 {
     // SAFETY: the heap is initialised, and so are its steps.
     unsafe { (*steps(blocks)).pending }.iter().map(|word| word.count_ones()).sum()
@@ -192,7 +190,6 @@ pub(crate) unsafe fn pending_count<B: Stepwise>(blocks: B) -> u32 {
 /// # Safety
 ///
 /// The heap is initialised.
-#[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
 pub(crate) unsafe fn under_way<B: Stepwise>(blocks: B) -> Option<Block> {
     // SAFETY: the heap is initialised, and so are its steps.

@@ -1,14 +1,19 @@
 //! The one source of atomic words.
 //!
 //! Every word that several threads access is a [`Shared`], in the region like all state. Its parameter [`Atomics`]
-//! decides what an access does. [`Native`] executes the processor's instructions. [`WithListener`] first calls a listener,
-//! which counts accesses or schedules threads, and then does the same. The tests implement it with a model checker.
+//! decides what an access does. [`Native`] executes the processor's instructions. [`masking::InterruptMasking`] does
+//! without those that some single cores lack. [`WithListener`] first calls a listener, which counts accesses or
+//! schedules threads, and then does the same as `Native`. The tests implement it with a model checker.
 //!
 //! An implementation of `Atomics` can identify the access in the source by the caller's location. `Native` does not use
 //! it, so its machine code does not contain it.
 //!
 //! A word belongs to one implementation of `Atomics` as long as threads share it. Before and after that, it may be
 //! accessed by plain reads and writes: a heap initialises its control structure by plain writes.
+
+// Where the processor has no compare-and-swap, and in the documentation of every target.
+#[cfg(any(doc, all(not(target_has_atomic = "ptr"), any(target_arch = "arm", target_arch = "riscv32"))))]
+pub mod masking;
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -81,7 +86,7 @@ pub trait Word: Copy + Eq + fmt::Debug + Send + Sync + 'static + sealed::Native 
 }
 
 mod sealed {
-    use super::{Ordering, Rmw};
+    use super::Ordering;
 
     /// The processor's atomic instructions for one width.
     pub trait Native: Sized {
@@ -96,10 +101,12 @@ mod sealed {
         /// # Safety
         ///
         /// As above.
-        unsafe fn modify(cell: *mut Self, rmw: Rmw, operand: Self, order: Ordering) -> Self;
+        #[cfg(target_has_atomic = "ptr")]
+        unsafe fn modify(cell: *mut Self, rmw: super::Rmw, operand: Self, order: Ordering) -> Self;
         /// # Safety
         ///
         /// As above.
+        #[cfg(target_has_atomic = "ptr")]
         unsafe fn compare_exchange(cell: *mut Self, current: Self, new: Self, order: Ordering) -> Result<Self, Self>;
     }
 }
@@ -140,6 +147,7 @@ macro_rules! word {
                 unsafe { <$atomic>::from_ptr(cell) }.store(value, order);
             }
 
+            #[cfg(target_has_atomic = "ptr")]
             #[inline(always)]
             unsafe fn modify(cell: *mut Self, rmw: Rmw, operand: Self, order: Ordering) -> Self {
                 // SAFETY: `cell` is valid, aligned and only accessed atomically, by this function's contract.
@@ -152,6 +160,7 @@ macro_rules! word {
                 }
             }
 
+            #[cfg(target_has_atomic = "ptr")]
             #[inline(always)]
             unsafe fn compare_exchange(
                 cell: *mut Self,
@@ -170,7 +179,8 @@ word!(u8, AtomicU8);
 word!(u32, AtomicU32);
 word!(usize, AtomicUsize);
 
-/// The processor's atomic instructions.
+/// The processor's atomic instructions. Where it has no compare-and-swap, a program with a heap that needs one does not
+/// compile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
@@ -190,15 +200,35 @@ unsafe impl Atomics for Native {
 
     #[inline(always)]
     unsafe fn modify<W: Word>(cell: *mut W, rmw: Rmw, operand: W, order: Ordering) -> W {
+        #[cfg(target_has_atomic = "ptr")]
         // SAFETY: `cell` is valid, aligned and accessed through `Native` alone, by the contract of `Atomics::load`.
-        unsafe { <W as sealed::Native>::modify(cell, rmw, operand, order) }
+        return unsafe { <W as sealed::Native>::modify(cell, rmw, operand, order) };
+        #[cfg(not(target_has_atomic = "ptr"))]
+        {
+            let _ = (cell, rmw, order);
+            const { needs_compare_and_swap::<W>() }
+            operand
+        }
     }
 
     #[inline(always)]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
+        #[cfg(target_has_atomic = "ptr")]
         // SAFETY: `cell` is valid, aligned and accessed through `Native` alone, by the contract of `Atomics::load`.
-        unsafe { <W as sealed::Native>::compare_exchange(cell, current, new, order) }
+        return unsafe { <W as sealed::Native>::compare_exchange(cell, current, new, order) };
+        #[cfg(not(target_has_atomic = "ptr"))]
+        {
+            let _ = (cell, current, order);
+            const { needs_compare_and_swap::<W>() }
+            Err(new)
+        }
     }
+}
+
+/// Ends the compilation of a program that uses an RMW of [`Native`].
+#[cfg(not(target_has_atomic = "ptr"))]
+const fn needs_compare_and_swap<W: Word>() {
+    assert!(size_of::<W>() == 0, "this processor has no compare-and-swap: choose `InterruptMasking` instead of `Native`");
 }
 
 /// The kinds of accesses.

@@ -1,5 +1,6 @@
-//! Heaps that several threads, cores or interrupt levels use at a time, without a lock. Targets without a
-//! compare-and-swap, such as Armv6-M and RISC-V without A, do not have them.
+//! Heaps that several threads, cores or interrupt levels use at a time, without a lock. On a single core without
+//! compare-and-swap, such as one of Armv6-M or of RISC-V without A, they need
+//! [`InterruptMasking`](atomics::masking::InterruptMasking).
 
 pub mod arenas;
 pub mod atomics;
