@@ -7,4 +7,5 @@ cargo fmt --all --check
 # Peers are declared by a macro, into which rustfmt does not look.
 rustfmt --edition 2024 --check crates/rtalloc-subjects/src/peers/*.rs
 cargo fmt --manifest-path ci/no_std/Cargo.toml --check
+cargo fmt --manifest-path ci/preemption/Cargo.toml --check
 cargo fmt --manifest-path examples/rust/firmware/Cargo.toml --check

@@ -7,7 +7,6 @@
 mod local;
 #[cfg(target_arch = "arm")]
 mod masked;
-#[cfg(target_has_atomic = "ptr")]
 mod shared_objects;
 
 use core::ffi::c_void;
@@ -30,6 +29,20 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: never linked; that is the test.
     unsafe { a_panic_edge_was_linked() }
 }
+
+/// The RMWs of shared heaps.
+#[cfg(target_has_atomic = "ptr")]
+type Rmws = rtalloc::concurrent::atomics::Native;
+#[cfg(not(target_has_atomic = "ptr"))]
+type Rmws = rtalloc::concurrent::atomics::masking::InterruptMasking<Board>;
+
+/// A single core.
+#[cfg(not(target_has_atomic = "ptr"))]
+#[derive(Clone, Copy, Default)]
+struct Board;
+#[cfg(not(target_has_atomic = "ptr"))]
+// SAFETY: its heaps are linked and never executed.
+unsafe impl rtalloc::concurrent::atomics::masking::SingleCore for Board {}
 
 /// Natural alignment of C's `malloc` on this target, in bytes.
 const NATURAL_ALIGN_BYTES: usize = 2 * size_of::<usize>();
@@ -119,7 +132,6 @@ pub fn set_hook(hook: rtalloc::hook::Hook) {
 }
 
 rtalloc::region_allocators!(faces, Offset32, NoStats);
-#[cfg(target_has_atomic = "ptr")]
 mod concurrent;
 type FailingTlsf = Failing<'static, Tlsf<'static>>;
 face!(failing: FailingTlsf);

@@ -1,12 +1,13 @@
 //! The concurrent Compact-fit behind C functions: slots are numbers, and a pin lasts for one access.
 
+use super::{DefaultLadder, Rmws};
 use core::ffi::c_void;
 use core::num::NonZeroU64;
 use core::ptr::null_mut;
 use rtalloc::contract::Handle;
 use rtalloc::{SharedCompactFit, SharedCompactFitConfig};
 
-type Heap = SharedCompactFit<'static>;
+type Heap = SharedCompactFit<'static, 256, DefaultLadder, Rmws>;
 
 /// # Safety
 /// `region` points to `len` bytes, written once, that live forever.

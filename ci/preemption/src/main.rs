@@ -2,7 +2,7 @@
 //!
 //! Each level has a slot. It allocates, frees, and passes blocks to the other levels, which free them. Timers interrupt
 //! the main program and the lower handler at arbitrary instructions. Blocks contain patterns; at the end every block is
-//! freed, and the heap must be empty and intact.
+//! freed, and the heap must be empty and intact. The argument is the heap's name.
 //!
 //! `ci/firmware.sh` runs this, and then a copy of the program whose RMWs leave interrupts on: there each heap must fail.
 
@@ -31,8 +31,6 @@ use rtalloc::{
 
 /// The main program, and the interrupt levels in the order of their priorities.
 const LEVELS: usize = 3;
-/// Operations of the main program in each heap.
-const OPERATIONS: usize = 5_000;
 /// Blocks that a level has at most.
 const BLOCKS: usize = 6;
 /// Words of the largest block.
@@ -202,9 +200,9 @@ fn misused(_: &Misuse) {
 
 /// Tests a heap; returns whether it stayed intact, and was interrupted often enough to show it.
 fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
-    // SAFETY: interrupts are off, and the previous heap is not used any more.
+    // SAFETY: interrupts are off, and there is no heap yet.
     let region = unsafe { &mut (*REGION.0.get()).0 };
-    let mut heap = H::new(region, config).ok().expect("the region is large enough");
+    let mut heap = H::new(region, config).expect("the region is large enough");
     assert!((0..LEVELS).all(|level| heap.take(level)), "a fresh heap has three free slots");
     // SAFETY: interrupts are off. A heap is one pointer; the copy is not used while this one is.
     unsafe { HEAP.0.get().cast::<H>().write(core::ptr::read(&heap)) };
@@ -213,11 +211,10 @@ fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
         // SAFETY: interrupts are off.
         unsafe { state.0.get().write(State { random: 0x2545_F491 + level as u32, ..State::new() }) };
     }
-    PREEMPTED.iter().flatten().for_each(|count| count.store(0, Relaxed));
 
     board::start_interrupts();
     let mut steps = 0;
-    while steps < OPERATIONS && !IS_DAMAGED.load(Relaxed) {
+    while steps < board::OPERATIONS && !IS_DAMAGED.load(Relaxed) {
         step::<H>(0);
         steps += 1;
     }
@@ -239,14 +236,11 @@ fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
         for state in &STATES {
             // SAFETY: interrupts are off.
             let state = unsafe { &*state.0.get() };
-            state.blocks.iter().for_each(|&block| free(block));
+            state.blocks.into_iter().for_each(&mut free);
             operations += state.operations;
             remote_frees += state.remote_frees;
         }
-        PASSED.iter().flatten().for_each(|passed| {
-            free(passed.load(Relaxed));
-            passed.store(null_mut(), Relaxed);
-        });
+        PASSED.iter().flatten().for_each(|passed| free(passed.load(Relaxed)));
     }
     for level in 0..LEVELS {
         // SAFETY: interrupts are off, so no other slot is used.
@@ -259,11 +253,11 @@ fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
     let [low, high, nested] = preempted;
     let said = writeln!(
         Console,
-        "{}: {operations} operations, {remote_frees} frees of other levels' blocks; preempted: main by low {low}, main \
-         by high {high}, low by high {nested}; live blocks: {live}, intact: {intact}",
+        "{}: {operations} operations, {remote_frees} frees of other levels' blocks; preempted within an \
+         operation: main by low {low}, main by high {high}, low by high {nested}; live blocks: {live}, intact: {intact}",
         H::CONTRACT.single_user.name
     );
-    said.is_ok() && intact && preempted.iter().all(|&count| count > OPERATIONS / 100)
+    said.is_ok() && intact && preempted.iter().all(|&count| count > board::OPERATIONS / 100)
 }
 
 #[unsafe(no_mangle)]

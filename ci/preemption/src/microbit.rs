@@ -63,6 +63,8 @@ fn set_low(ticks: u32) {
     }
 }
 
+/// Operations of the main program.
+pub const OPERATIONS: usize = 5_000;
 /// An interrupt returns within as many ticks.
 pub const MOST_TICKS: usize = 1 << 10;
 

@@ -86,8 +86,10 @@ fn set_timer(ticks: Option<u32>) {
     }
 }
 
+/// Operations of the main program.
+pub const OPERATIONS: usize = 40_000;
 /// An interrupt returns within as many ticks.
-pub const MOST_TICKS: usize = 1 << 9;
+pub const MOST_TICKS: usize = 1 << 8;
 
 pub fn start_interrupts() {
     set_timer(Some(500));

@@ -228,7 +228,10 @@ unsafe impl Atomics for Native {
 /// Ends the compilation of a program that uses an RMW of [`Native`].
 #[cfg(not(target_has_atomic = "ptr"))]
 const fn needs_compare_and_swap<W: Word>() {
-    assert!(size_of::<W>() == 0, "this processor has no compare-and-swap: choose `InterruptMasking` instead of `Native`");
+    assert!(
+        size_of::<W>() == 0,
+        "this processor has no compare-and-swap: choose `InterruptMasking` instead of `Native`"
+    );
 }
 
 /// The kinds of accesses.

@@ -58,6 +58,7 @@ fn ordered(order: Ordering) {
 }
 
 /// The assembly of the parts.
+#[rustfmt::skip] // It would take three lines for each.
 #[cfg(not(target_arch = "riscv32"))]
 macro_rules! code {
     (mask) => { "mrs {mask}, PRIMASK\ncpsid i" };
@@ -74,6 +75,7 @@ macro_rules! code {
 }
 
 /// The assembly of the parts.
+#[rustfmt::skip] // It would take three lines for each.
 #[cfg(target_arch = "riscv32")]
 macro_rules! code {
     (mask) => { "csrrci {mask}, mstatus, 8" };
