@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The library's tests with 32-bit pointers: other granules, other bitmaps, the same suite; and those of the library for C.
+# The library's tests with 32-bit pointers: other granules, other bitmaps, the same suite; those of rtalloc-embedded,
+# and those of the library for C.
 # Runs the daily tier, or the full one with TESTS_TIER=full (ci/exhaustive.sh).
 # Needs: the Rust target i686-unknown-linux-gnu (added with rustup) and Debian's gcc-multilib (installed when root).
 # Takes: three to five minutes.
@@ -8,7 +9,7 @@ cd "$(dirname "$0")/.."
 target=i686-unknown-linux-gnu
 ci/target.sh "$target"
 echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null || ci/install.sh gcc-multilib
-cargo test -p rtalloc --target "$target"
+cargo test -p rtalloc -p rtalloc-embedded --target "$target"
 
 # The library for C, as it is shipped, by its suite in C.
 cargo build --quiet -p rtalloc-capi --profile c --target "$target"
