@@ -118,17 +118,18 @@ struct Only {
 }
 
 impl Only {
-    /// The bytes from an address on.
-    fn bytes_from(&self, address: usize) -> usize {
+    /// Whether a layout fits at an address in it.
+    fn holds(&self, address: usize, layout: Layout) -> bool {
         let start = self.start.map_or(0, |start| start.addr().get());
-        self.bytes.saturating_sub(address.wrapping_sub(start))
+        let room = self.bytes.saturating_sub(address.wrapping_sub(start));
+        layout.size() <= room && address.is_multiple_of(layout.align())
     }
 
     /// Where a layout fits into it.
     fn place(&self, layout: Layout) -> Option<NonNull<u8>> {
         let start = self.start?;
         let address = NonZero::new(start.addr().get().checked_next_multiple_of(layout.align())?)?;
-        (layout.size() <= self.bytes_from(address.get())).then(|| start.with_addr(address))
+        self.holds(address.get(), layout).then(|| start.with_addr(address))
     }
 }
 
@@ -264,7 +265,7 @@ impl State {
             match &mut self.source {
                 Source::Small(heap) => resize(heap, block, new)?,
                 Source::Large(heap) => resize(heap, block, new)?,
-                Source::Block(only) if new.size() <= only.bytes_from(block.addr().get()) => (block, 0, 0),
+                Source::Block(only) if only.holds(block.addr().get(), new) => (block, 0, 0),
                 Source::Block(_) => return None,
             }
         };

@@ -225,6 +225,32 @@ fn a_reported_misuse_leaves_blocks_intact() {
     assert!(rest.addr() >= kept.addr() + 40);
 }
 
+/// Unlike `realloc`, the traits `Allocator` may ask for another alignment.
+#[cfg(feature = "allocator-api2")]
+#[test]
+fn a_block_grows_to_another_alignment_or_not_at_all() {
+    use allocator_api2::alloc::Allocator;
+    // Regions of 64 bytes have one block.
+    for (region, shift, grows) in [(4096, 8, true), (1 << 17, 8, true), (64, 8, false), (64, 0, true)] {
+        let heap = heap(region, shift);
+        let block = heap.allocate(bytes(4, 1)).expect("a fresh heap").cast::<u8>();
+        // SAFETY: the block is live.
+        unsafe {
+            block.write(7);
+            match heap.grow(block, bytes(4, 1), bytes(32, 16)) {
+                Ok(grown) => {
+                    assert!(grows && grown.addr().get().is_multiple_of(16), "{region} bytes");
+                    assert_eq!((grown.cast::<u8>().read(), heap.used()), (7, 32));
+                    let shrunk = heap.shrink(grown.cast(), bytes(32, 16), bytes(0, 16)).expect("nothing");
+                    assert!(shrunk.is_empty() && shrunk.addr().get().is_multiple_of(16));
+                    assert_eq!(heap.used(), 0);
+                }
+                Err(_) => assert!(!grows && heap.used() == 4, "{region} bytes"),
+            }
+        }
+    }
+}
+
 #[cfg(feature = "allocator-api2")]
 #[test]
 fn collections_grow_in_the_heap_that_they_own() {
