@@ -2,8 +2,8 @@
 # Runs programs without an operating system on emulated processors. On a Cortex-M4, the example firmware: collections in
 # heaps that the main program and an interrupt handler share. On a Cortex-M0 and on RV32IMC, which have no
 # compare-and-swap, shared heaps under nested interrupts; the longest section with interrupts off is printed.
-# Needs: rustup (adds the targets thumbv7em-none-eabihf, thumbv6m-none-eabi and riscv32imc-unknown-none-elf), python3, and
-# Debian's qemu-system-arm, qemu-system-misc and llvm (installed if run as root).
+# Needs: rustup (adds the targets thumbv7em-none-eabihf, thumbv6m-none-eabi and riscv32imc-unknown-none-elf), python3,
+# and Debian's qemu-system-arm, qemu-system-misc and llvm (installed if run as root).
 # Takes: a minute and a half once these are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
-"""Usage: masked_sections.py PROGRAM LIMIT COPY. Finds what a program executes between an instruction that turns interrupts
-off and the one that restores the mask, prints the longest, and fails if it has more than LIMIT instructions, including
-the last. Writes a copy of the program that leaves interrupts on there. Reads llvm-objdump's listings of Armv6-M and
-RISC-V; ci/firmware.sh calls it."""
+"""Usage: masked_sections.py PROGRAM LIMIT COPY. Finds what a program executes between an instruction that turns
+interrupts off and the one that restores the mask, prints the longest, and fails if it has more than LIMIT instructions,
+including the last. Writes a copy of the program that leaves interrupts on there. Reads llvm-objdump's listings of
+Armv6-M and RISC-V; ci/firmware.sh calls it."""
 
 import re
 import struct
@@ -12,8 +12,9 @@ program, limit, copy = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 listing = subprocess.run(["llvm-objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True,
                          check=True).stdout
 # Address, mnemonic and operands of every instruction, in order.
+LINE = re.compile(r"^ *([0-9a-f]+): +\t([a-z][\w.]*)(?:[\t ](.*))?$", re.M)
 code = [(int(address, 16), mnemonic, operands.split(" <")[0].split(" @")[0].strip())
-        for address, mnemonic, operands in re.findall(r"^ *([0-9a-f]+): +\t([a-z][\w.]*)(?:[\t ](.*))?$", listing, re.M)]
+        for address, mnemonic, operands in LINE.findall(listing)]
 after = {here[0]: following[0] for here, following in zip(code, code[1:])}
 at = {address: (mnemonic, operands) for address, mnemonic, operands in code}
 

@@ -4,7 +4,8 @@
 //! the main program and the lower handler at arbitrary instructions. Blocks contain patterns; at the end every block is
 //! freed, and the heap must be empty and intact. The argument is the heap's name.
 //!
-//! `ci/firmware.sh` runs this, and then a copy of the program whose RMWs leave interrupts on: there each heap must fail.
+//! `ci/firmware.sh` runs this, and then a copy of the program whose RMWs leave interrupts on: there each heap must
+//! fail.
 
 #![no_std]
 #![no_main]

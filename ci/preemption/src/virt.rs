@@ -1,5 +1,5 @@
-//! QEMU's RISC-V board `virt` in machine mode. It has one timer: an interrupt of the main program has the lower level, one
-//! of its handler the higher.
+//! QEMU's RISC-V board `virt` in machine mode. It has one timer: an interrupt of the main program has the lower level,
+//! one of its handler the higher.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::Ordering::Relaxed;
