@@ -8,7 +8,9 @@ import sys
 
 rtalloc, program, figures, exhaustion, compiler, measured, mode = sys.argv[1:]
 DOCUMENT = pathlib.Path("crates/rtalloc-embedded/src/lib.rs")
-NAMES = {"ours": "this crate's `TlsfHeap`", "tlsf": "embedded-alloc's `TlsfHeap`", "llff": "embedded-alloc's `LlffHeap`"}
+NAMES = {"ours": "this crate's `TlsfHeap`",
+         "tlsf": "embedded-alloc's `TlsfHeap`",
+         "llff": "embedded-alloc's `LlffHeap`"}
 # What is promised of a region of 4 KiB and of one of 64 KiB.
 MOST_BYTES = (200, 1200)
 
@@ -75,4 +77,5 @@ if mode == "--update":
 row = re.search(r"this crate's.*?\| ([\d,]+) B \| ([\d,]+) B \| \d+, \d+, (\d+) \| \d+, \d+, (\d+)", table)
 documented = [int(number.replace(",", "")) for number in row.groups()]
 if compiler in table and any(now > then for now, then in zip(ours, documented)):
-    sys.exit(f"more than {DOCUMENT} has ({documented}): {ours}; run ci/embedded_alloc.sh --update, in a commit that says why")
+    sys.exit(f"more than {DOCUMENT} has ({documented}): {ours}; "
+             "run ci/embedded_alloc.sh --update, in a commit that says why")

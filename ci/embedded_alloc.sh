@@ -3,7 +3,8 @@
 # emulated Cortex-M4. Then, beside embedded-alloc's own heaps: what a heap takes of its region, which is no more than
 # promised, and the instructions of its operations, which exceed no bound; neither is more than in the table in
 # crates/rtalloc-embedded/src/lib.rs. With --update, rewrites that table.
-# Needs: rustup (adds the target thumbv7em-none-eabihf), python3, and Debian's qemu-system-arm (installed if run as root).
+# Needs: rustup (adds the target thumbv7em-none-eabihf), python3, Debian's qemu-system-arm (installed if run as root),
+# and the network for the first run.
 # Takes: a minute after the release build of ci/bounds.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
-//! Sets `nightly` where the compiler accepts unstable features of this crate, so that the feature `allocator_api` can be
-//! enabled with any compiler.
+//! Sets `nightly` where the compiler accepts unstable features in this crate, so that its feature `allocator_api` can
+//! be enabled with any compiler.
 
 use std::env;
 use std::process::Command;

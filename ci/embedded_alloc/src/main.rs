@@ -1,4 +1,4 @@
-//! What a heap takes on a Cortex-M4, and the instructions of its operations: this crate's heap and embedded-alloc's own.
+//! What a heap takes on a Cortex-M4, and the instructions of its operations: of rtalloc-embedded and embedded-alloc.
 //!
 //! Prints a line of figures for each: bytes that are not free in a fresh heap of 4 KiB and of 64 KiB, its value
 //! included; mean and most instructions of allocations, and of frees.

@@ -26,12 +26,13 @@
 //! # What is different
 //!
 //! - **Both names are one allocator.** [`TlsfHeap`] and [`LlffHeap`] are TLSF: linked-list first-fit has no bound on
-//!   time. Up to 64 KiB it is `tlsf-small` (2 bytes before a block, multiples of 8 bytes), above it is `tlsf` (4 bytes),
+//!   time. Up to 64 KiB it is `tlsf-small` (2 bytes before a block, multiples of 8 bytes), above that `tlsf` (4 bytes),
 //!   as [rtalloc's table](rtalloc#which-one) describes them. A program carries the code of both.
 //! - **The control structure is in the region**, and is sized from it, instead of 4 KiB in the heap's value.
 //! - **[`used`](Heap::used), [`free`](Heap::free) and [`largest_free`](Heap::largest_free) take constant time.**
-//!   There, `TlsfHeap` walks all blocks with interrupts off. `used` counts what live blocks were requested for, and
-//!   `free` the free blocks: control structure, headers and rounding are in neither.
+//!   There, `TlsfHeap` walks all blocks with interrupts off. `used` is the bytes that live blocks were requested with,
+//!   and `free` those of free blocks. Control structure, headers of live blocks and what sizes were rounded up by are
+//!   in neither.
 //! - **`realloc` resizes in place** where the block shrinks or the next one is free. So do the collections of both
 //!   `Allocator` traits.
 //! - **Misuse is detected.** A double free, or a pointer that is not a block's, is reported to [`rtalloc::hook`] and
@@ -62,8 +63,8 @@
 //! two. Above 64 KiB, 1.3 KiB of a fresh heap are not free, and 128 bytes more with each doubling. `realloc` is not in
 //! the table, since it may copy a block.
 //!
-//! A bound is that of one program: `rtalloc bound --binary FIRMWARE --symbol FUNCTION` bounds yours. docs/TARGETS.md has
-//! the heap's part of it on other Cortex-M processors, and its cycles: the rows `tlsf-small` and `tlsf`.
+//! A bound is that of one program: `rtalloc bound --binary FIRMWARE --symbol FUNCTION` bounds yours. docs/TARGETS.md
+//! has the heap's part of it on other Cortex-M processors, and its cycles: the rows `tlsf-small` and `tlsf`.
 //!
 //! [embedded-alloc]: https://docs.rs/embedded-alloc/0.7
 //!
@@ -320,7 +321,7 @@ impl Heap {
     ///
     /// # Panics
     ///
-    /// If `size` is 0, or if the heap has memory.
+    /// If `size` or `start_addr` is 0, or if the heap has memory.
     ///
     /// # Time
     ///
@@ -384,7 +385,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller guarantees that the new size is legal, and that the block was allocated here with `layout`.
+        // SAFETY: the caller guarantees that the new size is legal, and that the block came from here with `layout`.
         raw(NonNull::new(block).and_then(|block| unsafe {
             let new = Layout::from_size_align_unchecked(new_size, layout.align());
             self.with(|state| state.resize(block, layout, new))
@@ -414,7 +415,12 @@ macro_rules! allocator {
         /// # Safety
         ///
         /// As `Allocator::grow` or `Allocator::shrink`.
-        unsafe fn resize(heap: &Heap, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        unsafe fn resize(
+            heap: &Heap,
+            block: NonNull<u8>,
+            old: Layout,
+            new: Layout,
+        ) -> Result<NonNull<[u8]>, AllocError> {
             if old.size() == 0 {
                 return heap.allocate(new);
             }
