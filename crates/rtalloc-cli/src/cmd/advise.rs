@@ -8,7 +8,7 @@ use crate::present;
 use crate::present::table::Look;
 use anyhow::Context as _;
 use rtalloc::limits::Limit;
-use rtalloc_lab::experiment::advise::{Question, answer};
+use rtalloc_lab::experiment::advise::{MOST_SLOTS, Question, answer};
 use rtalloc_lab::experiment::heap_size::sizes;
 use rtalloc_lab::result::advice::Wishes;
 use rtalloc_lab::result::document::{self, Schema};
@@ -88,7 +88,7 @@ pub struct Arguments {
     never_refuse: bool,
 
     /// N threads use the heap at the same time.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=256))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=MOST_SLOTS as u64))]
     threads: Option<u64>,
 
     /// Increases the objects of a recording, and the region that serves it, by this percentage.

@@ -422,12 +422,13 @@ fn unknown(advice: &Advice) -> Vec<String> {
         ));
     }
     if taken.is_some_and(|one| one.is_shared) {
-        lines.push(
-            "Threads: each slot owns an equal share of the region. It was measured as if each thread did everything \
-             the recording does; `rtalloc threads` replays a recording with its threads. The bound is that of a \
-             slot's operations; `Global`, `Joint` and rt_arenas_malloc have none."
-                .into(),
-        );
+        let all = taken.is_some_and(|one| one.size.subject != "arenas");
+        lines.push(format!(
+            "Threads: {} It was measured as if each thread did everything the recording does{}; `rtalloc threads` replays \
+             a recording with its threads. The bound is that of a slot's operations; `Global` and `Joint` have none.",
+            if all { "any slot may use up the region." } else { "each slot owns an equal share of the region." },
+            if all { ", all at the same pace and so with their peaks together" } else { "" }
+        ));
     } else {
         lines.push("Threads: the figures are for one thread at a time (--threads).".into());
     }

@@ -21,8 +21,9 @@ pub struct Wanted<'a> {
     pub slots: u64,
 }
 
-/// The code; each text ends with a line end, and is a complete file without its `main`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The code; each text ends with a line end, and is a complete file without its `main`. Empty in C and C++ if these do
+/// not have the allocator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
     /// In Rust.
     pub rust: String,
@@ -37,8 +38,10 @@ pub struct Code {
 pub fn code(wanted: Wanted<'_>) -> Option<Code> {
     let about = one(wanted.subject).ok()?.about;
     let Wanted { region_bytes, slots, .. } = wanted;
-    if wanted.subject == "arenas" {
-        return Some(arenas(region_bytes, slots));
+    match wanted.subject {
+        "arenas" => return Some(Code { rust: shared_in_rust("Arenas", region_bytes, slots), ..Code::default() }),
+        "pooled-arenas" => return Some(pooled_arenas(region_bytes, slots)),
+        _ => {}
     }
     if about.rust_type.is_empty() || about.c_type.is_empty() {
         return None;
@@ -124,19 +127,24 @@ fn limits(limits: &[LimitFacts]) -> String {
     text + "];\n"
 }
 
-/// Each thread claims a slot of the heap.
-fn arenas(bytes: u64, slots: u64) -> Code {
+/// A heap of which each thread claims a slot.
+fn shared_in_rust(name: &str, bytes: u64, slots: u64) -> String {
+    format!(
+        "use rtalloc::adapt::Memory;\n\
+         use rtalloc::{{{name}, {name}Config, SharedAllocator}};\n\n\
+         static MEMORY: Memory<{bytes}> = Memory::new();\n\n\
+         /// The heap, of which each thread claims a slot; `None` at the second call.\n\
+         pub fn make_heap() -> Option<{name}<'static>> {{\n    \
+             let config = {name}Config {{ slots: {slots}, ..{name}Config::default() }};\n    \
+             {name}::new(MEMORY.take()?, config).ok()\n\
+         }}\n"
+    )
+}
+
+/// In C and C++, where it is `arenas`, it keeps no statistics.
+fn pooled_arenas(bytes: u64, slots: u64) -> Code {
     Code {
-        rust: format!(
-            "use rtalloc::adapt::Memory;\n\
-             use rtalloc::{{Arenas, ArenasConfig, SharedAllocator}};\n\n\
-             static MEMORY: Memory<{bytes}> = Memory::new();\n\n\
-             /// The heap, of which each thread claims a slot; `None` at the second call.\n\
-             pub fn make_heap() -> Option<Arenas<'static>> {{\n    \
-                 let config = ArenasConfig {{ slots: {slots}, ..ArenasConfig::default() }};\n    \
-                 Arenas::new(MEMORY.take()?, config).ok()\n\
-             }}\n"
-        ),
+        rust: shared_in_rust("PooledArenas", bytes, slots),
         c: in_c(
             "rt_arenas",
             bytes,
@@ -158,13 +166,15 @@ impl Code {
             let line = |line: &str| if line.is_empty() { "\n".into() } else { format!("    {line}\n") };
             code.lines().map(line).collect::<String>()
         };
+        let rust = indented(&self.rust);
+        if self.c.is_empty() {
+            return format!("In Rust:\n\n{rust}\nC and C++ do not have this allocator.\n");
+        }
+        let (c, cpp) = (indented(&self.c), indented(&self.cpp));
         format!(
-            "In Rust:\n\n{}\n\
-             In C, on a 64-bit target (its bounds are higher: rt_HEAP_bound(RT_OPERATION_MALLOC)):\n\n{}\n\
-             In C++, the same:\n\n{}",
-            indented(&self.rust),
-            indented(&self.c),
-            indented(&self.cpp)
+            "In Rust:\n\n{rust}\n\
+             In C, on a 64-bit target (its bounds are higher: rt_HEAP_bound of RT_OPERATION_MALLOC):\n\n{c}\n\
+             In C++, the same:\n\n{cpp}"
         )
     }
 }

@@ -7,7 +7,11 @@ use crate::catalogue::bound_in;
 use crate::observe::Operation;
 use crate::observe::tiny::Tiny;
 use crate::probe::space;
+use crate::probe::threads::{ThreadedTask, smallest as smallest_shared};
 use crate::replay::isolate::{Board, Progress};
+use crate::replay::processor::Budget;
+use crate::replay::settings::automatic_heap_bytes;
+use crate::replay::threaded::{Ordering, Parameters, serves};
 use crate::result::advice::{Advice, Candidate, Change, Rule, Wishes};
 use crate::result::heap_size::Size;
 use crate::result::schema::Outcome;
@@ -19,11 +23,19 @@ use rtalloc_subjects::shared::{self, SharedHeap};
 use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Region, Subject, one, region_allocators};
 use std::path::Path;
 
-/// The allocators that several threads may use at the same time without waiting for each other, in a region of shares.
-const SHARED: &[&str] = &["arenas"];
+/// The allocators that several threads may use at the same time without waiting for each other.
+const SHARED: &[&str] = &["pooled-arenas", WITH_SHARES];
+/// The one of them whose slots have equal shares of the region.
+const WITH_SHARES: &str = "arenas";
 /// Granularity of their regions, and what they lose where a region does not start at a line of cache.
 const GRANULE_BYTES: usize = 64;
 const LINE_BYTES: usize = 128;
+/// A chunk of pooled arenas is at most this part of a region, or this many bytes.
+const CHUNKS_AT_LEAST: usize = 128;
+const SMALL_CHUNK_BYTES: usize = 512;
+
+/// Most threads of a question.
+pub const MOST_SLOTS: usize = 256;
 
 /// What is to be decided.
 #[derive(Clone, Debug)]
@@ -59,7 +71,7 @@ pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -
     let analysis = Analysis::of_this_program()?;
     let trace = question.trace.map(Recording::of).transpose()?;
     let program = Program { limits: question.limits, align_bytes: question.align_bytes, trace, is_attacked: true };
-    // Those that the library has in every language.
+    // Those that the library has in every language, and those that threads share.
     let has_code = |subject: &&Subject| !subject.about.c_type.is_empty();
     let mut subjects: Vec<&'static Subject> = region_allocators().iter().filter(has_code).collect();
     for name in SHARED {
@@ -114,6 +126,8 @@ fn of_candidate(
     question: &Question<'_>,
     board: &Board,
 ) -> Candidate {
+    let slots = question.wishes.threads.unwrap_or(1) as usize;
+    let of_slots = with_slots(subject, slots);
     let bound = |bytes: u64| {
         let mut operations = vec![Operation::Allocate, Operation::Deallocate];
         // A recording's alignments up to C's malloc's are that of its processor, and 8 where words have 32 bits.
@@ -124,7 +138,7 @@ fn of_candidate(
         }
         let bounds = operations.into_iter().map(|operation| match question.elsewhere {
             Some(elsewhere) => elsewhere.bound(subject.name, operation.name()),
-            None => bound_in(analysis, subject, operation, bytes as usize),
+            None => bound_in(analysis, &of_slots, operation, bytes as usize),
         });
         bounds.collect::<Option<Vec<u64>>>().and_then(|bounds| bounds.into_iter().max())
     };
@@ -135,17 +149,41 @@ fn of_candidate(
     let Question { wishes, margin_per_cent, .. } = question;
     let mut candidate = Candidate { size, is_shared: SHARED.contains(&subject.name), ..Candidate::default() };
     let share = candidate.size.measured_bytes.and_then(|bytes| rules::with_margin(bytes, *margin_per_cent));
-    if candidate.is_shared {
-        let slots = wishes.threads.unwrap_or(1) as usize;
-        candidate.shared_bytes = share.and_then(|share| region_of_shares(subject, share as usize, slots));
+    let together = trace.filter(|_| candidate.is_shared && subject.name != WITH_SHARES);
+    let together = together.and_then(|trace| Together::new(subject, trace, slots, board));
+    match &together {
+        Some(together) => {
+            candidate.shared_bytes = together.region_bytes(*margin_per_cent);
+            if candidate.shared_bytes.is_none() {
+                candidate.size.trouble.get_or_insert_with(|| format!("no region was found for {slots} threads"));
+            }
+        }
+        None if candidate.is_shared => {
+            candidate.shared_bytes = share.and_then(|share| region_of_shares(subject, share as usize, slots));
+        }
+        None => {}
     }
     candidate.largest_bytes = Some(subject.largest_heap_bytes()).filter(|bytes| *bytes < u64::MAX);
     candidate.region_bytes = rules::region_bytes(&candidate, wishes, *margin_per_cent);
     // Loops are bounded in the largest region that may be chosen.
     let largest = [candidate.region_bytes, candidate.size.guaranteed_bytes, share];
     candidate.time_bound = bound(largest.into_iter().flatten().max().unwrap_or(1 << 20));
+    // A larger region may have fewer chunks, which are larger.
+    let smaller = candidate.shared_bytes.filter(|_| together.is_some());
+    let smaller = smaller.into_iter().flat_map(|bytes| [bytes, bytes + rules::MORE_IN_C]);
+    candidate.time_bound = smaller.fold(candidate.time_bound, |most, bytes| Some(most?.max(bound(bytes)?)));
     let replayed = if candidate.is_shared { share } else { candidate.region_bytes };
-    if let Some((trace, region)) = trace.zip(replayed) {
+    if let Some(together) = &together {
+        match candidate.region_bytes {
+            // It was found there that none is.
+            region if region == candidate.shared_bytes => candidate.refused = region.map(|_| 0),
+            Some(region) if together.is_served_in(region as usize) => candidate.refused = Some(0),
+            region => {
+                let what = || format!("refuses requests of {slots} threads in {} B", region.unwrap_or(0));
+                candidate.size.trouble.get_or_insert_with(what);
+            }
+        }
+    } else if let Some((trace, region)) = trace.zip(replayed) {
         let task = trace.task(subject, region as usize, board);
         candidate.refused = match space::measure(&task, false).outcome {
             Outcome::Completed => Some(0),
@@ -154,6 +192,86 @@ fn of_candidate(
         };
     }
     candidate
+}
+
+/// The subject as a heap of so many slots is bounded: up to 64 of them have a pending bit each.
+fn with_slots(subject: &Subject, slots: usize) -> Subject {
+    let mut of_slots = *subject;
+    if let Some(of_one) = &mut of_slots.about.loop_limits.pending_words {
+        *of_one = match slots.div_ceil(u64::BITS as usize) {
+            0 | 1 => || 1,
+            2 => || 2,
+            3 => || 3,
+            _ => || MOST_SLOTS.div_ceil(u64::BITS as usize),
+        };
+    }
+    of_slots
+}
+
+/// The slots of a heap without shares, each of which performs the whole recording; all at the same pace.
+struct Together<'a> {
+    shared: &'static shared::SharedSubject,
+    trace: Recording<'a>,
+    slots: usize,
+    /// The largest region tried.
+    most_bytes: u64,
+    board: &'a Board,
+}
+
+impl<'a> Together<'a> {
+    fn new(subject: &Subject, trace: Recording<'a>, slots: usize, board: &'a Board) -> Option<Self> {
+        let all_bytes = trace.peak_live_bytes.saturating_mul(slots as u64);
+        let most_bytes = automatic_heap_bytes(all_bytes).min(subject.largest_heap_bytes());
+        Some(Self { shared: shared::one(subject.name).ok()?, trace, slots, most_bytes, board })
+    }
+
+    fn parameters(&self) -> Parameters<'_> {
+        let Recording { path, events, slots, .. } = self.trace;
+        Parameters {
+            trace: path,
+            events,
+            slots,
+            threads: 1,
+            copies: self.slots as u32,
+            ordering: Ordering::Recorded,
+            budget: Budget::new(LIMIT),
+            board: self.board,
+        }
+    }
+
+    /// The smallest region that serves them, increased by a margin, and further until it does so wherever it starts.
+    fn region_bytes(&self, margin_per_cent: u64) -> Option<u64> {
+        let mut region = Region::new(usize::try_from(self.most_bytes).ok()?, false).ok()?;
+        let task = ThreadedTask {
+            parameters: self.parameters(),
+            peak_live_bytes: self.trace.peak_live_bytes.saturating_mul(self.slots as u64),
+            subject: self.shared,
+            heap_bytes: self.most_bytes as usize,
+        };
+        let first_bytes = rules::with_margin(smallest_shared(&task, &mut region)?, margin_per_cent)?;
+        drop(region);
+        let step_bytes = (first_bytes / 64).next_multiple_of(GRANULE_BYTES as u64);
+        let tried = (0..64).map(|steps| first_bytes + steps * step_bytes);
+        tried.take_while(|bytes| *bytes <= self.most_bytes).find(|bytes| self.is_served_in(*bytes as usize))
+    }
+
+    /// Whether all requests are served in a region of so many bytes, at the start where it has the fewest for blocks.
+    fn is_served_in(&self, bytes: usize) -> bool {
+        let chunk_bytes = (bytes / CHUNKS_AT_LEAST).max(SMALL_CHUNK_BYTES);
+        let Ok(mut region) = Region::new(bytes + chunk_bytes, false) else { return false };
+        let mut block_bytes = |offset: usize| {
+            let mut sum = 0;
+            if let Ok(mut heap) = SharedHeap::within(self.shared, &mut region, offset, bytes, self.slots) {
+                heap.walk(&mut |block| sum += block.size_bytes);
+            }
+            sum
+        };
+        // One byte after a line of cache.
+        let starts = (1..chunk_bytes).step_by(GRANULE_BYTES);
+        let Some(worst) = starts.min_by_key(|offset| block_bytes(*offset)) else { return false };
+        let heap = SharedHeap::within(self.shared, &mut region, worst, bytes, self.slots);
+        heap.is_ok_and(|heap| matches!(serves(self.parameters(), &heap), Ok(Some(true))))
+    }
 }
 
 /// Bytes of a region, wherever it starts, in which each of several slots has as many bytes of blocks as the only slot

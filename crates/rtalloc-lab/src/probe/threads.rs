@@ -142,8 +142,9 @@ fn verified(task: &ThreadedTask<'_>) -> Result<Report<ThreadedSpace>, String> {
     Ok(Report { outcome, figures: Some(figures) })
 }
 
-/// The smallest heap that serves the trace in its recorded order, with the resolution of [`super::space`].
-fn smallest(task: &ThreadedTask<'_>, region: &mut Region) -> Option<u64> {
+/// The smallest heap that serves the trace in its recorded order, with the resolution of [`super::space`]; `None` if
+/// the region does not, or the time ran out.
+pub fn smallest(task: &ThreadedTask<'_>, region: &mut Region) -> Option<u64> {
     let step_bytes = (task.peak_live_bytes / 256).max(64);
     let given_bytes = task.heap_bytes as u64;
     let given = given_bytes.div_ceil(step_bytes);

@@ -629,7 +629,7 @@ impl<W: Watch> Worker<'_, '_, W> {
 
 /// Whether a heap serves every operation of a trace, performed in the recorded order by one thread that uses the slots
 /// of all users. An allocator's results depend only on slots and order, so the threads get the same results in the
-/// recorded order. `None` if the time ran out.
+/// recorded order. `None` if the time ran out. With fewer threads than the trace has, several of these share a slot.
 ///
 /// # Errors
 ///
@@ -644,7 +644,7 @@ pub fn serves(parameters: Parameters<'_>, heap: &SharedHeap<'_>) -> Result<Optio
     while reader.next_chunk(&mut chunk)? {
         for event in &chunk {
             for copy in 0..parameters.copies {
-                let user = &mut users[(copy * parameters.threads + event.thread) as usize];
+                let user = &mut users[(copy * parameters.threads + event.thread % parameters.threads) as usize];
                 let block = &mut blocks[slot_of(event) as usize * parameters.copies as usize + copy as usize];
                 match task_of(event) {
                     Task::Allocate { size, align } => {

@@ -170,8 +170,24 @@ impl<'region> SharedHeap<'region> {
         bytes: usize,
         users: usize,
     ) -> Result<Self, Refusal> {
-        let bytes = bytes.min(region.len());
-        let base = region.start();
+        Self::within(subject, region, 0, bytes, users)
+    }
+
+    /// As [`new`](Self::new), in the `bytes` bytes from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn within(
+        subject: &'static SharedSubject,
+        region: &'region mut Region,
+        offset: usize,
+        bytes: usize,
+        users: usize,
+    ) -> Result<Self, Refusal> {
+        let offset = offset.min(region.len());
+        let bytes = bytes.min(region.len() - offset);
+        let base = region.start().wrapping_add(offset);
         // SAFETY: `base..base + bytes` is mapped memory that this heap borrows exclusively for as long as it lives.
         let made = unsafe { (subject.make)(base, bytes, users.max(1)) }
             .map_err(|reason| Refusal { region_bytes: bytes, reason })?;

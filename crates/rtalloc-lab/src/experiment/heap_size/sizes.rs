@@ -109,6 +109,8 @@ pub struct Recording<'a> {
     pub events: u64,
     /// Its most live bytes.
     pub peak_live_bytes: u64,
+    /// Its slots: names of live blocks.
+    pub slots: u32,
 }
 
 impl<'a> Recording<'a> {
@@ -119,13 +121,13 @@ impl<'a> Recording<'a> {
     /// If it cannot be read.
     pub fn of(path: &'a Path) -> anyhow::Result<Self> {
         let totals = survey(Reader::open(path)?)?.totals;
-        Ok(Self { path, events: totals.events, peak_live_bytes: totals.peak_live_bytes })
+        Ok(Self { path, events: totals.events, peak_live_bytes: totals.peak_live_bytes, slots: totals.slots })
     }
 
     /// The work of replaying it on an allocator.
     #[must_use]
     pub fn task<'b>(&'b self, subject: &'b Subject, heap_bytes: usize, board: &'b Board) -> probe::Task<'b> {
-        let Self { path, events, peak_live_bytes } = *self;
+        let Self { path, events, peak_live_bytes, .. } = *self;
         probe::Task { trace: path, events, peak_live_bytes, subject, heap_bytes, budget: Budget::new(LIMIT), board }
     }
 }
