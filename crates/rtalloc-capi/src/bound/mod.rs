@@ -11,7 +11,7 @@
 //! depends on data. A displacement to a function is followed. Anything else that a linker changes, such as a load
 //! turned into an address, is a difference.
 //!
-//! A bound may grow with numbers of the heap ([`Iterations`]). It was then proved for some of them, and between these the
+//! A bound may grow with numbers of the heap (`Iterations`). It was then proved for some of them, and between these the
 //! table's is linear and nowhere below: a bound is the largest sum of a path, and every sum is linear in each number, so
 //! the bound is convex in each.
 //!
