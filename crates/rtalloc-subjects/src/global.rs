@@ -24,7 +24,7 @@ pub const fn subject<H: SharedAllocator<'static> + 'static, C: Choice<H::Config>
 
 /// A heap that refuses every request it cannot serve as *contended*, also where it has one user: with it, repetitions
 /// of such requests can be observed.
-pub const CONTENDED: Subject = subject::<TreeBuddy<'static>, AsDefault>(
+pub static CONTENDED: Subject = subject::<TreeBuddy<'static>, AsDefault>(
     "tree-buddy-global",
     About { loop_limits: one_slot::TREE_BUDDY, ..About::NOTHING },
 );
