@@ -221,19 +221,20 @@ impl<'h, A: Atomics> Pool<'h, A> {
     #[inline(never)]
     fn claim_long(self, first: usize, run: usize) -> bool {
         let span = Span::of(first, run);
-        let (mut index, mut chunks) = (span.first, span.head);
-        while index <= span.last {
+        if !self.claim_in(span.first, span.head) {
+            return false;
+        }
+        let mut index = next(span.first);
+        while index < span.last && self.claim_in(index, ALL) {
             loop_bound!(LoopBound::Words);
-            if !self.claim_in(index, if index == span.last { span.tail } else { chunks }) {
-                if index != span.first {
-                    self.give(first, index * WORD_CHUNKS - first);
-                }
-                return false;
-            }
-            chunks = ALL;
             index = next(index);
         }
-        true
+        if index == span.last && self.claim_in(index, span.tail) {
+            return true;
+        }
+        self.give_in(span.first, span.head);
+        self.give_words(next(span.first), index);
+        false
     }
 
     /// Takes chunks of one word, if all are in the pool.
@@ -273,11 +274,18 @@ impl<'h, A: Atomics> Pool<'h, A> {
     #[inline(never)]
     fn give_long(self, first: usize, run: usize) {
         let span = Span::of(first, run);
-        let (mut index, mut chunks) = (span.first, span.head);
-        while index <= span.last {
+        self.give_in(span.first, span.head);
+        self.give_words(next(span.first), span.last);
+        self.give_in(span.last, span.tail);
+    }
+
+    /// Gives back all chunks of the words `from..to`.
+    #[inline(always)]
+    fn give_words(self, from: usize, to: usize) {
+        let mut index = from;
+        while index < to {
             loop_bound!(LoopBound::Words);
-            self.give_in(index, if index == span.last { span.tail } else { chunks });
-            chunks = ALL;
+            self.give_in(index, ALL);
             index = next(index);
         }
     }
