@@ -12,9 +12,9 @@
 //! <!-- figures: pooled-arenas-global -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `pooled-arenas-global` | 869, or 13835 + 5117 per reclaimed block + 1853 per word, 870, or 13836 + 5117 per reclaimed block + 1853 per word, 267 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.9 % |
+//! | `pooled-arenas-global` | 1019, or 17320 + 5219 per reclaimed block + 714 per word, 1020, or 17321 + 5219 per reclaimed block + 714 per word, 273 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.9 % |
 //!
-//! Measured 2026-11-27 at c058261 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-27 at 824be00 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use super::current::CurrentSlot;
