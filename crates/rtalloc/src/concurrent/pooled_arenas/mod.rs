@@ -64,8 +64,7 @@
 //!    enough ([`pool`]), and at a moment after that no pending bit was set: every free of this slot's blocks that had
 //!    completed by the first of these moments was taken back before. Chunks count as taken as soon as another thread
 //!    has taken the first ones of a run that lies in several words, even if it fails and gives them back. If a run was
-//!    lost to another taker, or chunks were given back during the search, the answer is
-//!    [`Contended`] instead.
+//!    lost to another taker, or chunks were given back during the search, the answer is [`Contended`] instead.
 //!
 //! A local allocation and deallocation execute no atomic instruction beyond loads that are ordinary ones. So an
 //! interrupt handler may preempt its thread anywhere, and allocate and free *through its own slot*.
@@ -91,11 +90,11 @@
 //! # Weak points
 //!
 //! - A small live block keeps its piece, up to 8 chunks, from other slots.
-//! - Queues of an owner that never allocates stay full until it calls [`reclaim`], or its slot passes
-//!   on. Long blocks are never queued.
+//! - Queues of an owner that never allocates stay full until it calls [`reclaim`], or its slot passes on. Long blocks
+//!   are never queued.
 //! - Queues grow with the square of the slots.
-//! - A request may be refused as [`Contended`] although memory was free, where another slot
-//!   took or gave back chunks at that time: repeat it.
+//! - A request may be refused as [`Contended`] although memory was free, where another slot took or gave back chunks at
+//!   that time: repeat it.
 //! - A block does not shrink in place when another slot resizes it: as in [`arenas`](crate::concurrent::arenas). A long
 //!   block keeps at least one chunk, unless it becomes half a chunk or less and moves.
 //! - Under `ThreadSlots`, a request that the slot cannot serve has no bound, as described there.
