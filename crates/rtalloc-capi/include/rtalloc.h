@@ -1392,10 +1392,10 @@ typedef struct {
 
 // uint64_t rt_HEAP_bound(const rt_HEAP *heap, rt_operation operation);
 //
-// As `rt_HEAP_bound` of a region heap, for the operations of this heap, whatever other threads do. It grows with the
-// heap's chunks (an instruction bound for each 32 of them) and with its `reclaim_budget`. How often loops iterate is a
-// fact that the proof takes from the source. 0 also for NULL, and for heaps with more than 64 slots or a budget above
-// 4,096.
+// As `rt_HEAP_bound` of a region heap, for the operations of this heap, whatever other threads do. That of rt_arenas
+// grows with the words of the heap's pool, which have 32 chunks each (16 where a word has 32 bits), and with its
+// `reclaim_budget`. How often loops iterate is a fact that the proof takes from the source. 0 also for NULL, for more
+// than 64 slots, for a `reclaim_budget` above 4,096, and for the buddies.
 // Requires: As `rt_HEAP_slots`.
 // Time: O(bytes of the operation's code), which is compared at each call.
 

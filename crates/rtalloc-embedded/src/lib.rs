@@ -30,10 +30,9 @@
 //!   as [rtalloc's table](rtalloc#which-one) describes them. A program carries the code of both.
 //! - **The control structure is in the region**, and is sized from it, instead of 4 KiB in the heap's value.
 //! - **[`used`](Heap::used), [`free`](Heap::free) and [`largest_free`](Heap::largest_free) take constant time.**
-//!   There, `TlsfHeap` walks all blocks with interrupts off. `used` is the bytes that live blocks were requested with,
-//!   and `free` those of free blocks. Control structure, headers of live blocks and what sizes were rounded up by are
-//!   in neither.
-//! - **`realloc` resizes in place** where the block shrinks or the next one is free. So do the collections of both
+//!   There, `TlsfHeap` walks all blocks with interrupts off. `used` is the sum of what live blocks were requested
+//!   with, `free` that of free blocks. Neither includes the control structure, headers of live blocks, or rounding.
+//! - **`realloc` resizes in place** where the block shrinks, or the next one is free and long enough. So do the collections of both
 //!   `Allocator` traits.
 //! - **Misuse is detected.** A double free, or a pointer that is not a block's, is reported to [`rtalloc::hook`] and
 //!   otherwise ignored, as far as tags show it; `used` and `free` are not right afterwards.

@@ -425,7 +425,8 @@ fn unknown(advice: &Advice) -> Vec<String> {
         let all = taken.is_some_and(|one| one.size.subject != "arenas");
         lines.push(format!(
             "Threads: {} It was measured as if each thread did everything the recording does{}; `rtalloc threads` replays \
-             a recording with its threads. The bound is that of a slot's operations; `Global` and `Joint` have none.",
+             a recording with its threads. The bound is that of a slot's operations; for `Global` on pooled arenas see \
+             `rtalloc bound pooled-arenas-global --static`.",
             if all { "any slot may use up the region." } else { "each slot owns an equal share of the region." },
             if all { ", all at the same pace and so with their peaks together" } else { "" }
         ));

@@ -6,8 +6,8 @@
 //!
 //! # Figures
 //!
-//! Of pooled arenas as the global allocator. The first bound of an allocation is that of a call without contention,
-//! queued remote frees and a search of the pool; the other is that of all 17 attempts.
+//! Of pooled arenas as the global allocator. The first bound of an allocation is that of a call that the slot's heap
+//! serves; the other is that of all 17 attempts, each with a search of the pool.
 //!
 //! <!-- figures: pooled-arenas-global -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
@@ -135,14 +135,15 @@ const REFUSED: u32 = 3;
 
 /// The shared heap `H` in a static's memory, as the global allocator or as one of several; `C` gives the caller's slot.
 ///
-/// A request is one operation of the caller's slot, or up to 17, as of [`Joint`](super::Joint), and has its bound
-/// ([`max_steps`](SharedAllocator::max_steps)). It may be refused while blocks that others freed wait to be taken back:
+/// A request is one operation of the caller's slot, as of [`Joint`](super::Joint), with its bound
+/// ([`max_steps`](SharedAllocator::max_steps)). One that is refused as contended is repeated up to 16 times. It may be refused while blocks that others freed wait to be taken back:
 /// each request takes back some ([`SharedError::Pending`]), and [`reclaim`](Self::reclaim) does in idle time.
 ///
 /// Its bound in instructions is proved from the machine code of `alloc` and `dealloc` on
 /// [`PooledArenas`](crate::concurrent::PooledArenas): `rtalloc bound pooled-arenas-global --static` prints that of all
-/// 17 attempts, and that of a call that needs one. Both cover calls once the heap is made ([`init`](Self::init)). A
-/// [`CurrentSlot`] of your own has such a bound, not [`Numbered`](super::Numbered), which calls a function by a pointer.
+/// 17 attempts, and that of a call that needs one. Both cover calls once the heap is made ([`init`](Self::init)), with a
+/// [`CurrentSlot`] that reads a thread-local variable; a longer one adds its instructions to each attempt.
+/// [`Numbered`](super::Numbered) has no such bound: it calls a function by a pointer.
 ///
 /// With `ThreadSlots` no request is refused for that reason, since a global allocator that refuses ends the program:
 /// one that the caller's slot cannot serve takes back all of them, and is tried in unused slots, after waiting for a

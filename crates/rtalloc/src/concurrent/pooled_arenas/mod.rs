@@ -37,7 +37,7 @@
 //!
 //! Every operation is *wait-free*: it ends within a number of its own steps that [`max_steps`] returns beforehand,
 //! whether other threads run, wait, or stop forever in the middle of an operation. W is the number of words of the
-//! pool, at most 16; K is `reclaim_budget`.
+//! pool, at most 16 by default and 64 with `chunk_bytes`; K is `reclaim_budget`.
 //!
 //! | operation | sequential part | steps on shared words |
 //! |---|---|---|
@@ -45,7 +45,7 @@
 //! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back, as in `arenas`, and what its piece costs |
 //! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 7 loads, 6 RMWs, 9 stores |
 //! | allocate of a long block | 1 allocate of H | at most W + 7 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
-//! | refusal | 1 allocate of H | at most 2·W + 7 loads, 2·W + 9 RMWs, 1 store |
+//! | refusal | 1 allocate of H | at most W + 7 loads, W + 9 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
 //! | the same, where its piece is empty then | and 1 withdrawal of H | and 1 load, 2 RMWs, a store for each chunk of the piece |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 3 loads, 3 stores |
@@ -59,12 +59,14 @@
 //!    addition that sets it, which its only owner executes: the slot whose piece it was, or the thread whose
 //!    compare-and-swap ended the long block.
 //! 4. *The entry of a block's chunk is right.* It is written before the block is handed out, and not again before the
-//!    block is freed. Whoever frees the block has been given it after the first, and comes before the second.
+//!    block is freed. The thread that frees it gets it after the first write, and frees it before the second.
 //! 5. *Exhausted is certain.* When it is returned, H has refused, at a moment after that no run in the pool was long
 //!    enough ([`pool`]), and at a moment after that no pending bit was set: every free of this slot's blocks that had
 //!    completed by the first of these moments was taken back before. Chunks count as taken as soon as another thread
 //!    has taken the first ones of a run that lies in several words, even if it fails and gives them back. If a run was
-//!    lost to another taker, or chunks were given back during the search, the answer is [`Contended`] instead.
+//!    lost to another taker, or chunks were given back during the search, the answer is [`Contended`] instead. (A long
+//!    block that is to grow where it is tries twice to take the chunks behind it; if it loses both to others, it moves
+//!    like one that has no room there, or is refused so.)
 //!
 //! A local allocation and deallocation execute no atomic instruction beyond loads that are ordinary ones. So an
 //! interrupt handler may preempt its thread anywhere, and allocate and free *through its own slot*.
@@ -534,7 +536,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
         let run_of = |size_bytes: usize, align_bytes: usize| {
             // At an alignment beyond a chunk, the search is for a longer run.
             plan.chunks_for(size_bytes.max(1))
-                .saturating_add(align_bytes >> plan.chunk_log2)
+                .saturating_add((align_bytes >> plan.chunk_log2).saturating_sub(1))
                 .clamp(PIECE_CHUNKS, plan.chunks.max(PIECE_CHUNKS))
         };
         let allocate = |size_bytes: usize, align_bytes: usize| {
@@ -557,7 +559,8 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
             Operation::Deallocate { size_bytes, align_bytes } => deallocate(size_bytes, align_bytes),
             Operation::Reallocate { old_bytes, size_bytes, align_bytes } => {
                 let longest = old_bytes.max(size_bytes);
-                let in_place = claim_steps(run_of(longest, align_bytes)) + give_steps(run_of(longest, align_bytes));
+                let run = run_of(longest, align_bytes);
+                let in_place = times(2, claim_steps(run)) + give_steps(run);
                 allocate(size_bytes, align_bytes)
                     + deallocate(longest, align_bytes)
                     + in_place

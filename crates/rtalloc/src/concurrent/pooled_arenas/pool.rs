@@ -19,8 +19,8 @@
 //!
 //! A search that finds no run reads all words again, by an RMW that changes nothing. If no version is another than before, nothing was given back to any word between its two reads:
 //! when the last word was read the first time, every word had at most the bits that the search saw, so there was no
-//! run. Otherwise it cannot tell. (A version that returns to its value between the two reads would deceive it: that
-//! takes 2^32 gives to one word during a search, 2^16 where a machine word has 32 bits.)
+//! run. Otherwise it cannot tell. (Versions whose sum returns to its value between the two reads would deceive it: that
+//! takes 2^32 gives during a search, 2^16 where a machine word has 32 bits.)
 //!
 //! # Progress
 //!

@@ -257,7 +257,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
             let is_aligned = align_bytes <= plan.bytes_of(plan.chunks);
             return Err(SharedError::Request(if is_aligned { AllocError::TooLarge } else { AllocError::Alignment }));
         }
-        // Were it empty, it would have served a request for one chunk.
+        // Were it empty, it would have served a request that a piece of one chunk serves.
         self.give_spare();
         // A piece, unless it would need more chunks than the block alone, so that the block fills its own well.
         let piece_bytes = H::piece_bytes(size_bytes, align_bytes);
@@ -387,7 +387,11 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
         let wanted = plan.chunks_for(size_bytes);
         let is_resized = match wanted.checked_sub(run) {
             Some(0) => return true,
-            Some(more) => wanted <= plan.chunks - first && self.view.pool().claim(first + run, more),
+            Some(more) => {
+                let claim = || self.view.pool().claim(first + run, more);
+                // Once more, in case that another slot changed one of these words meanwhile.
+                wanted <= plan.chunks - first && (claim() || claim())
+            }
             None => true,
         };
         if is_resized {

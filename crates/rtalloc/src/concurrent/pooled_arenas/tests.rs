@@ -368,6 +368,16 @@ fn a_piece_may_lie_in_two_words_and_a_block_of_whole_chunks_is_no_piece() {
     assert_eq!(fresh, state(&mut heap), "both words have their chunks again");
 }
 
+/// Chunks are aligned to their length, so the search for a request that is aligned to that or less is the same.
+#[test]
+fn an_alignment_up_to_a_chunk_changes_no_bound() {
+    let heap = heap(100, config(2, CHUNK));
+    let bound = |size_bytes, align_bytes| heap.max_steps(Operation::Allocate { size_bytes, align_bytes }).unwrap();
+    for (size_bytes, log2) in (1..=80).flat_map(|chunks| (0..=6).map(move |log2| (chunks * CHUNK, log2))) {
+        assert_eq!(bound(size_bytes, 1 << log2), bound(size_bytes, 1), "{size_bytes} B, aligned to 2^{log2}");
+    }
+}
+
 #[test]
 fn the_local_pair_takes_a_load_each() {
     let heap = heap(10, config(2, CHUNK));
