@@ -46,7 +46,7 @@ type Rmws = InterruptMasking<Board>;
 
 /// A static that the program accesses where a comment says why it may.
 struct Place<T>(UnsafeCell<T>);
-// SAFETY: every access has a comment.
+// SAFETY: a place is accessed by one level alone, or by the main program while interrupts are off.
 unsafe impl<T> Sync for Place<T> {}
 
 #[repr(align(128))]

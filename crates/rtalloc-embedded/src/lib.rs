@@ -102,7 +102,7 @@ type SmallTlsf = Tlsf<'static, 3, RoundUp, Offset16>;
 /// `tlsf`.
 type LargeTlsf = Tlsf<'static>;
 
-/// Where blocks come from. Three cases: four would be told apart by an indirect jump, for which there is no bound.
+/// Where blocks come from. Three cases: a match on four would be compiled to an indirect jump, which has no bound.
 enum Source {
     /// A region too small for a heap, or none yet.
     Block(Only),

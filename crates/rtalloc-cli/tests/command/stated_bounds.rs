@@ -47,6 +47,12 @@ const STATED: &[(&str, &str)] = &[
     ),
     ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation ({arenas, allocate})"),
     ("docs/SHARED-HEAPS.md", "Allocate {pooled-arenas, allocate} instructions and free {pooled-arenas, deallocate}"),
+    (
+        "docs/SHARED-HEAPS.md",
+        "at the defaults {pooled-arenas-global, allocate} instructions; the notes of the output have that of a call \
+         without contention, {pooled-arenas-global, allocate, one attempt}. A free takes at most \
+         {pooled-arenas-global, deallocate}.",
+    ),
     ("docs/book/src/choosing.md", "takes at most {tlsf, allocate aligned} instructions in `tlsf`"),
     (
         "docs/book/src/choosing.md",

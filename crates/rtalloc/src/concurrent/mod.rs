@@ -1,5 +1,5 @@
 //! Heaps that several threads, cores or interrupt levels use at a time, without a lock. On a single core without
-//! compare-and-swap, such as one of Armv6-M or of RISC-V without A, they need
+//! compare-and-swap, such as one of Armv6-M or of RV32 without A, they need
 //! [`InterruptMasking`](atomics::masking::InterruptMasking).
 
 pub mod arenas;

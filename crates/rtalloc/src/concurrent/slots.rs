@@ -157,7 +157,7 @@ impl<A: Atomics> Refused<A> {
 /// A result of a slow path. It is returned in two registers, so that the fast path needs no memory for it.
 pub(super) struct SlowResult {
     block: Option<NonNull<u8>>,
-    /// Why there is no block.
+    /// Why none was allocated.
     error: SharedError,
 }
 

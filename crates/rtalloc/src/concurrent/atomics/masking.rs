@@ -5,7 +5,7 @@
 //! the mask that it found, so it may itself run with interrupts off:
 //!
 //! ```text
-//! Armv6-M                      RISC-V without A
+//! Armv6-M                      RV32 without A
 //! mrs   mask, PRIMASK          csrrci mask, mstatus, 8
 //! cpsid i                      lw     old, 0(cell)
 //! ldr   old, [cell]            bne    old, current, 2f
@@ -40,7 +40,7 @@ pub const MASKED_INSTRUCTIONS: usize = 5;
 /// - waits while interrupts are off: it is not called by handlers of faults or of non-maskable interrupts.
 pub unsafe trait SingleCore: Copy + Default + Send + Sync + 'static {}
 
-/// RMWs with interrupts off, for heaps on a core without compare-and-swap (Armv6-M, RISC-V without A). Only there does
+/// RMWs with interrupts off, for heaps on a core without compare-and-swap (Armv6-M, RV32 without A). Only there does
 /// it exist.
 ///
 /// Types of such heaps name it: `PooledArenas<'static, Tlsf<'static>, InterruptMasking<Board>>`, where `Board`
