@@ -111,6 +111,8 @@ pub enum WorstCases {
     Compacting,
     /// A tree of counters.
     CounterTree,
+    /// Pieces of chunks, whose bits are in words that are searched.
+    Pooled,
     /// A hierarchy of bitmaps.
     BitmapHierarchy,
     /// Blocks cut off new memory and never released.

@@ -209,7 +209,7 @@ const OTHERS: &[Subject] = &[
                 wins: "as arenas, and no slot has a share: any request up to the longest run of free chunks, by any slot",
                 loses: "a small live block keeps its chunk; an allocation that takes chunks reads the pool's 16 words",
                 options: "slots, queued frees processed per allocation, bytes of a chunk, any heap with boundary tags",
-                worst_cases: WorstCases::GoodFit,
+                worst_cases: WorstCases::Pooled,
                 loop_limits: one_slot::POOLED_ARENAS,
                 ..About::NOTHING
             },
@@ -224,7 +224,7 @@ const OTHERS: &[Subject] = &[
                 wins: "as pooled-arenas; no code of the program names the heap",
                 loses: "each call asks whether the heap is made and for the caller's number; a contended request is repeated up to 16 times",
                 options: "as pooled-arenas, and the source of numbers (CurrentSlot)",
-                worst_cases: WorstCases::GoodFit,
+                worst_cases: WorstCases::Pooled,
                 loop_limits: one_slot::POOLED_ARENAS,
                 ..About::NOTHING
             },

@@ -6,6 +6,7 @@ use super::builder::ScriptBuilder;
 use super::{Recipe, Scenario};
 use crate::observe::Operation;
 use crate::observe::script::Slot;
+use rtalloc::concurrent::PooledArenas;
 use rtalloc_subjects::WorstCases::*;
 
 const TLSF_PAPER: &str = "Masmano et al. 2008, section 6.1";
@@ -379,12 +380,7 @@ pub const ALL: &[Scenario] = &[
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
         subjects: &[CounterTree],
-        build: |r| {
-            let largest = r.largest()?;
-            let block = r.allocate(largest)?;
-            r.deallocate(block);
-            Some(())
-        },
+        build: longest_block,
     },
     Scenario {
         name: "every second leaf live, one of them resized to two",
@@ -395,6 +391,44 @@ pub const ALL: &[Scenario] = &[
         build: |r| {
             let block = every_second_leaf(r)?;
             r.refuse_to_move(block, r.granule() + 1)
+        },
+    },
+    Scenario {
+        name: "every second chunk live, two chunks requested",
+        source: FROM_THE_BOUND,
+        operation: Operation::Allocate,
+        recipe: Recipe::Harder,
+        subjects: &[Pooled],
+        build: |r| {
+            every_second_chunk(r)?;
+            r.allocate(two_chunks(r)).map(drop)
+        },
+    },
+    Scenario {
+        name: "the last block of a piece, between free ones, while another piece is empty",
+        source: FROM_THE_BOUND,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Harder,
+        subjects: &[Pooled],
+        build: piece_emptied,
+    },
+    Scenario {
+        name: "the longest block",
+        source: FROM_THE_BOUND,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Harder,
+        subjects: &[Pooled],
+        build: longest_block,
+    },
+    Scenario {
+        name: "every second chunk live, the only block of a piece moved to two chunks",
+        source: FROM_THE_CONTRACT,
+        operation: Operation::Reallocate,
+        recipe: Recipe::Harder,
+        subjects: &[Pooled],
+        build: |r| {
+            let block = every_second_chunk(r)?;
+            r.reallocate(block, two_chunks(r))
         },
     },
     Scenario {
@@ -639,6 +673,47 @@ fn every_second_leaf(r: &mut ScriptBuilder<'_>) -> Option<Slot> {
     let leaves = r.fill_by_address(LEAST);
     r.deallocate_all(leaves.iter().copied().step_by(2));
     leaves.last().copied()
+}
+
+/// The only block, as long as can be.
+fn longest_block(r: &mut ScriptBuilder<'_>) -> Option<()> {
+    let largest = r.largest()?;
+    let block = r.allocate(largest)?;
+    r.deallocate(block);
+    Some(())
+}
+
+/// Bytes of a chunk.
+fn chunk(r: &ScriptBuilder<'_>) -> usize {
+    <PooledArenas<'static>>::chunk_bytes(r.heap_bytes(), 0)
+}
+
+/// A request for a piece of two chunks, in bytes.
+fn two_chunks(r: &ScriptBuilder<'_>) -> usize {
+    chunk(r) + chunk(r) / 2
+}
+
+/// `[* ..][f][L][f][L] ... [f][L][f][f]`, chunks: the first is a piece of one smallest block, the second one the empty
+/// piece that the slot keeps, the other live ones are blocks of a chunk. Returns the smallest block.
+fn every_second_chunk(r: &mut ScriptBuilder<'_>) -> Option<Slot> {
+    let half = chunk(r) / 2;
+    let [only, beside, alone] = several(r, [r.smallest(), half, half])?;
+    let mut chunks = r.fill_by_address(chunk(r));
+    r.deallocate_all([beside, alone]);
+    let last = chunks.split_off(chunks.len().checked_sub(2)?);
+    // The one before the last two stays live.
+    chunks.pop()?;
+    r.deallocate_all(chunks.into_iter().skip(1).step_by(2));
+    r.deallocate_all(last);
+    Some(only)
+}
+
+/// `[f][*][f]` in one piece, and an empty piece.
+fn piece_emptied(r: &mut ScriptBuilder<'_>) -> Option<()> {
+    let quarter = chunk(r) / 4;
+    let [before, block, after, alone] = several(r, [quarter, quarter, quarter, 2 * quarter])?;
+    r.deallocate_all([alone, before, after, block]);
+    Some(())
 }
 
 /// `[f page][* in a page of its own][f page][L page]`

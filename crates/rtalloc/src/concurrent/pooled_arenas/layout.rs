@@ -144,8 +144,8 @@ impl Layout {
 }
 
 impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
-    /// Bytes of a chunk of a region.
-    pub(super) const fn chunk_bytes(len_bytes: usize, chunk_bytes: usize) -> usize {
+    /// Bytes of a chunk in a region of this length, where the configuration has this number, or 0, which chooses.
+    pub const fn chunk_bytes(len_bytes: usize, chunk_bytes: usize) -> usize {
         if chunk_bytes != 0 {
             return chunk_bytes;
         }
