@@ -1,14 +1,16 @@
 //! Counters of operations for the report, for the whole process.
 //!
 //! M, the most memory live at a time, is in bytes granted, because a heap does not record requests. The report prints
-//! the ratio of requested to granted bytes beside it. H is how far the heap was used: in every slot's memory, up to the
-//! highest end of any block.
+//! the ratio of requested to granted bytes beside it. H is how far the heap was used: in every part of a region, up to
+//! the highest end of any block.
 
-use crate::region_table::MAX_REGIONS;
-use crate::settings::MAX_SLOTS;
+use crate::region_table::{MAX_REGIONS, Region};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::adapt::Failures;
+
+/// Parts of a region, of equal length: as many as arenas have chunks by default, or a few more.
+const PARTS: usize = 512;
 
 /// Defines the struct of counters, which start at 0.
 macro_rules! counters {
@@ -17,8 +19,8 @@ macro_rules! counters {
         /// [`is_counting`](crate::settings::Settings::is_counting).
         pub struct Counters {
             $($(#[$doc])* pub $name: AtomicUsize,)*
-            /// Highest end of any block, by region and slot.
-            highest: [[AtomicUsize; MAX_SLOTS]; MAX_REGIONS],
+            /// Most bytes from the start of a part to the end of a block in it, by region and part.
+            used: [[AtomicUsize; PARTS]; MAX_REGIONS],
         }
 
         impl Counters {
@@ -26,7 +28,7 @@ macro_rules! counters {
             pub const fn new() -> Self {
                 Counters {
                     $($name: AtomicUsize::new(0),)*
-                    highest: [const { [const { AtomicUsize::new(0) }; MAX_SLOTS] }; MAX_REGIONS],
+                    used: [const { [const { AtomicUsize::new(0) }; PARTS] }; MAX_REGIONS],
                 }
             }
         }
@@ -91,19 +93,30 @@ impl Counters {
         self.peak_bytes.fetch_max(live, Relaxed);
     }
 
-    /// A request was granted by a slot of a region (slot 0 if the heap has none of its own): the block ends at an
-    /// address.
-    pub fn granted(&self, region: usize, slot: usize, requested: usize, granted: usize, end: usize) {
+    /// A request was granted by a region: the block begins at an address.
+    pub fn granted(&self, region: Region, requested: usize, granted: usize, start: usize) {
         self.requested_bytes.fetch_add(requested, Relaxed);
         self.granted_bytes.fetch_add(granted, Relaxed);
-        if let Some(highest) = self.highest.get(region).and_then(|slots| slots.get(slot)) {
-            highest.fetch_max(end, Relaxed);
+        let Some(parts) = self.used.get(region.index) else { return };
+        let part_bytes = (region.end - region.start).div_ceil(PARTS).next_power_of_two();
+        // Parts are aligned to their length, as chunks are.
+        let origin = region.start / part_bytes * part_bytes;
+        let (mut from, end) = (start, start + granted);
+        while from < end {
+            let part = (from - origin) / part_bytes;
+            let part_start = origin + part * part_bytes;
+            let to = end.min(part_start + part_bytes);
+            if let Some(used) = parts.get(part) {
+                used.fetch_max(to - part_start, Relaxed);
+            }
+            from = to;
         }
     }
 
-    /// The highest end of any block of a slot; 0 if there was none.
-    pub fn highest(&self, region: usize, slot: usize) -> usize {
-        self.highest.get(region).and_then(|slots| slots.get(slot)).map_or(0, |highest| highest.load(Relaxed))
+    /// How far a region was used, in bytes.
+    pub fn used(&self, region: Region) -> usize {
+        let parts = self.used.get(region.index).map_or(&[][..], |parts| parts);
+        parts.iter().map(|used| used.load(Relaxed)).sum()
     }
 
     /// A request was refused.

@@ -108,8 +108,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
             // it up.
             unsafe {
                 let slot = fast.slot.assume_init_mut();
-                let bytes = slot.usable_size_of_own(block);
-                slot.deallocate(block);
+                let bytes = slot.deallocate_counted(block);
                 if fast.counts_freed(bytes) {
                     pages::give_back(operation.state);
                 }
@@ -321,7 +320,7 @@ pub extern "C" fn malloc_trim(pad: usize) -> c_int {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MallocInfo2 {
-    /// Bytes of regions, without pages that were never touched.
+    /// Bytes of blocks in regions, without pages that were never touched.
     pub arena: usize,
     /// Free blocks.
     pub ordblks: usize,
@@ -372,7 +371,7 @@ pub extern "C" fn mallinfo2() -> MallocInfo2 {
     let (survey, untouched) = survey();
     let free_bytes = survey.free_bytes - untouched;
     MallocInfo2 {
-        arena: survey.region_bytes - untouched,
+        arena: survey.block_bytes - untouched,
         ordblks: survey.free_blocks,
         hblks: STATE.direct.count.load(Relaxed),
         hblkhd: STATE.direct.mapped_bytes.load(Relaxed),

@@ -5,16 +5,16 @@
 
 use crate::region_table::Heap;
 use crate::state::STATE;
-use crate::threads::{ArenaHeap, ArenaSlot, Arenas};
+use crate::threads::{ArenaSlot, Arenas};
 use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::Range;
 use core::ptr::NonNull;
-use rtalloc::adapt::{CachedConfig, Guarded, GuardedConfig, Locked, Traced, TracedConfig};
-use rtalloc::concurrent::arenas::ArenasConfig;
+use rtalloc::adapt::{Guarded, GuardedConfig, Locked, Traced, TracedConfig};
 use rtalloc::concurrent::bitmap_buddy::BitmapConfig;
 use rtalloc::contract::{Block, Corruption, InitError, Refusals, SharedError};
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::word::Wide;
-use rtalloc::{BitmapBuddy, RegionAllocator, SharedAllocator, Slot, Tlsf, TreeBuddy};
+use rtalloc::{BitmapBuddy, PooledArenasConfig, RegionAllocator, SharedAllocator, Slot, Tlsf, TreeBuddy};
 
 /// Resizes a block: heap, slot, block, size and alignment.
 type Reallocate = unsafe fn(Heap, usize, NonNull<u8>, usize, usize) -> Result<NonNull<u8>, SharedError>;
@@ -29,7 +29,7 @@ type Reallocate = unsafe fn(Heap, usize, NonNull<u8>, usize, usize) -> Result<No
 pub struct Kind {
     /// Name, as in the laboratory.
     pub name: &'static str,
-    /// Whether each slot has memory of its own and is used by one thread at a time.
+    /// Whether each slot has a heap of its own and is used by one thread at a time.
     pub has_slots: bool,
     /// Whether initialising a heap takes little time and touches little memory, however large its region is.
     pub starts_small: bool,
@@ -51,8 +51,6 @@ pub struct Kind {
     pub reclaim: unsafe fn(heap: Heap, slot: usize, budget: usize) -> usize,
     /// Visits every block. No thread uses the heap.
     pub walk: unsafe fn(heap: Heap, visitor: &mut dyn FnMut(Block)),
-    /// Visits every block of a slot's memory. No thread uses the slot.
-    pub walk_by: unsafe fn(heap: Heap, slot: usize, visitor: &mut dyn FnMut(Block)),
     /// Largest request that succeeds. No thread uses the heap.
     pub largest: unsafe fn(heap: Heap) -> usize,
     /// Verifies every invariant. No thread uses the heap.
@@ -68,7 +66,7 @@ pub struct HeapConfig {
     pub slots: usize,
     /// Operations that a flight recorder keeps.
     pub records: usize,
-    /// Bytes of freed blocks that an arena keeps of each size.
+    /// Bytes of freed blocks that each slot of arenas keeps of each size.
     pub list_bytes: usize,
 }
 
@@ -100,6 +98,8 @@ trait Choice {
     type Heap: SharedAllocator<'static>;
     /// Its configuration.
     fn config(config: HeapConfig) -> <Self::Heap as SharedAllocator<'static>>::Config;
+    /// Prepares a new heap.
+    fn prepare(_heap: &mut Self::Heap, _config: HeapConfig) {}
 }
 
 /// The arenas.
@@ -108,9 +108,12 @@ struct ChooseArenas;
 impl Choice for ChooseArenas {
     type Heap = Arenas;
 
-    fn config(config: HeapConfig) -> ArenasConfig<<ArenaHeap as RegionAllocator<'static>>::Config> {
-        let heap = CachedConfig { list_bytes: config.list_bytes, ..CachedConfig::default() };
-        ArenasConfig { slots: config.slots, heap, ..ArenasConfig::default() }
+    fn config(config: HeapConfig) -> PooledArenasConfig {
+        PooledArenasConfig { slots: config.slots, ..PooledArenasConfig::default() }
+    }
+
+    fn prepare(heap: &mut Arenas, config: HeapConfig) {
+        heap.set_list_bytes(config.list_bytes);
     }
 }
 
@@ -204,21 +207,24 @@ pub unsafe fn arena_slot(word: Heap, slot: usize) -> ArenaSlot {
     unsafe { heap_in::<Arenas>(word).slot(slot) }
 }
 
-/// The largest request that a slot's arena serves now.
+/// Passes the free memory in one word of the pool of arenas to `visit`, while no thread can take it. The words are
+/// counted modulo their number.
 ///
 /// # Safety
 ///
-/// As [`arena_slot`].
-pub unsafe fn largest_in_arena(word: Heap, slot: usize) -> usize {
-    // SAFETY: the word stores arenas, and no other thread uses the slot.
-    unsafe { exclusive::<Arenas>(word).largest_allocatable_by(slot) }
+/// `word` stores arenas.
+pub unsafe fn visit_free(word: Heap, pool_word: usize, visit: &mut dyn FnMut(Range<usize>)) {
+    // SAFETY: by the caller's guarantee.
+    let arenas = unsafe { heap_in::<Arenas>(word) };
+    arenas.visit_free(pool_word % arenas.pool_words(), visit);
 }
 
 unsafe fn make<C: Choice<Heap: 'static>>(start: *mut u8, len: usize, config: HeapConfig) -> Result<usize, InitError> {
     start.expose_provenance();
     // SAFETY: `Kind::make` requires a region of `len` bytes that no other code uses any more.
     let region = unsafe { core::slice::from_raw_parts_mut(start.cast::<MaybeUninit<u8>>(), len) };
-    let heap = ManuallyDrop::new(C::Heap::new(region, C::config(config))?);
+    let mut heap = ManuallyDrop::new(C::Heap::new(region, C::config(config))?);
+    C::prepare(&mut heap, config);
     const { assert!(size_of::<C::Heap>() == size_of::<usize>(), "a heap is one pointer") }
     // SAFETY: a heap is one pointer into the region, whose provenance is exposed.
     Ok(unsafe { core::mem::transmute_copy(&heap) })
@@ -247,8 +253,6 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
         reclaim: |heap, slot, budget| unsafe { heap_in::<C::Heap>(heap).slot(slot).reclaim(budget) },
         // SAFETY: the word stores a `C::Heap`, and no thread uses the heap.
         walk: |heap, visitor| unsafe { exclusive::<C::Heap>(heap).walk(visitor) },
-        // SAFETY: the word stores a `C::Heap`, and no thread uses the slot.
-        walk_by: |heap, slot, visitor| unsafe { exclusive::<C::Heap>(heap).walk_by(slot, visitor) },
         // SAFETY: the word stores a `C::Heap`, and no thread uses the heap.
         largest: |heap| unsafe { exclusive::<C::Heap>(heap).largest_allocatable() },
         // SAFETY: the word stores a `C::Heap`, and no thread uses the heap.

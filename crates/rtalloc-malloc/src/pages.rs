@@ -1,8 +1,8 @@
 //! Pages of free memory go back to the system, so that a process's memory follows what it has live.
 //!
-//! A thread looks at the largest free blocks of its own arenas whenever it has freed some megabytes there, and at no
-//! one else's: no other thread waits. [`trim`] looks at every block, and all threads wait. A fixed or locked heap keeps
-//! its pages.
+//! Whenever a thread has freed some megabytes, it looks at the largest free blocks of its own slots and at what is free
+//! in the pools, and at no other slot: no other thread waits. [`trim`] looks at every block, and all threads wait. A
+//! fixed or locked heap keeps its pages.
 //!
 //! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
 //! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less.
@@ -11,6 +11,7 @@ use crate::kinds;
 use crate::state::STATE;
 use crate::threads::{FastPath, ThreadState};
 use core::ptr::{NonNull, with_exposed_provenance_mut};
+use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::Slot;
 use rtalloc::contract::Block;
 use rtalloc_sys::errno::keeping_errno;
@@ -53,7 +54,8 @@ unsafe fn give(from: usize, to: usize) -> bool {
     from < to && unsafe { libc::madvise(with_exposed_provenance_mut(from), to - from, libc::MADV_DONTNEED) } == 0
 }
 
-/// Looks at the largest free blocks in a thread's arenas, and returns their pages unless that would be too early.
+/// Looks at the largest free blocks of a thread's slots and at the pools, and returns their pages unless that would be
+/// too early.
 ///
 /// # Safety
 ///
@@ -91,7 +93,10 @@ pub unsafe fn give_back_at_end(state: &ThreadState) {
     }
 }
 
-/// Returns the pages of the largest free blocks in a slot's arenas.
+/// Words of a pool that a thread looks at each time.
+const POOL_WORDS: usize = 4;
+
+/// Returns the pages of the largest free blocks of a slot, and of free memory in the pools.
 ///
 /// # Safety
 ///
@@ -103,8 +108,7 @@ unsafe fn return_pages(slot: usize) {
         // Each block is allocated until all are found, so that the next one is another.
         let mut held = [None; MOST_BLOCKS];
         for place in &mut held {
-            // SAFETY: the word stores arenas, and the slot is the caller's.
-            let bytes = unsafe { kinds::largest_in_arena(region.heap, slot) };
+            let bytes = arena.largest_in_pieces();
             if bytes < LARGE_BYTES {
                 break;
             }
@@ -117,6 +121,15 @@ unsafe fn return_pages(slot: usize) {
         for block in held.into_iter().flatten() {
             // SAFETY: the block was allocated above.
             unsafe { arena.deallocate(block) };
+        }
+        for _ in 0..POOL_WORDS {
+            let word = STATE.next_pool_word.fetch_add(1, Relaxed);
+            // SAFETY: the word stores arenas; no block is in the memory that is passed, and none begins meanwhile.
+            unsafe {
+                kinds::visit_free(region.heap, word, &mut |free| {
+                    keeping_errno(|| give(free.start, free.end));
+                });
+            }
         }
     }
 }

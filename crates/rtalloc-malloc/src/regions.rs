@@ -18,8 +18,10 @@ use rtalloc_sys::errno::keeping_errno;
 use rtalloc_sys::libc::{self, O_CLOEXEC, O_RDONLY};
 use rtalloc_sys::{page_bytes, syscall};
 
-/// Bytes of the first region for each slot, for heaps that touch only what they use.
-const LARGE_BYTES_PER_SLOT: usize = 1 << 30;
+/// Bytes of the first region for arenas, which touch only what they use.
+const LARGEST_BYTES: usize = 32 << 30;
+/// Bytes of the first region for other heaps that touch only what they use.
+const LARGE_BYTES: usize = 1 << 30;
 /// Bytes of the first region for heaps that initialise a control structure of the region's size.
 const MODEST_BYTES: usize = 64 << 20;
 /// Bytes of the first region if memory is fixed or locked and no size is given.
@@ -39,8 +41,12 @@ pub fn add_first() {
         }
         return;
     }
-    let is_large = kinds::current().starts_small && !is_overcommit_off();
-    let bytes = if is_large { LARGE_BYTES_PER_SLOT * STATE.slots() } else { MODEST_BYTES };
+    let kind = kinds::current();
+    let bytes = match (kind.starts_small && !is_overcommit_off(), kind.has_slots) {
+        (false, _) => MODEST_BYTES,
+        (true, false) => LARGE_BYTES,
+        (true, true) => LARGEST_BYTES,
+    };
     // Stacks of threads and other mappings need the rest of a limited address space. If there is none at all, requests
     // are refused one by one.
     let mut bytes = bytes.min((address_space_bytes() / SHARE).max(SMALLEST_BYTES));
@@ -163,12 +169,11 @@ pub fn grow(seen: usize, size: usize, align: usize) -> bool {
         if STATE.regions.count() != seen {
             return true;
         }
-        let Kind { max_region_bytes, .. } = kinds::current();
+        let &Kind { max_region_bytes, .. } = kinds::current();
         // Two and a half times: for the rounding of buddy systems, and for headers.
         let needed = size.saturating_add(align).saturating_mul(5) / 2;
-        let needed = needed.saturating_add(1 << 20).saturating_mul(STATE.slots());
-        let most = max_region_bytes.saturating_mul(STATE.slots());
-        let mut bytes = STATE.regions.total_bytes().max(needed).min(most);
+        let needed = needed.saturating_add(1 << 20);
+        let mut bytes = STATE.regions.total_bytes().max(needed).min(max_region_bytes);
         keeping_errno(|| {
             loop {
                 match add(bytes, false) {

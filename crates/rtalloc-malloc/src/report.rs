@@ -1,8 +1,7 @@
 //! The report, at exit and on request, and other functions that examine every heap in a pause.
 
-use crate::kinds::{self, Kind};
+use crate::kinds;
 use crate::output::{Bytes, Percent, Text};
-use crate::region_table::Region;
 use crate::settings::Report;
 use crate::state::{STATE, State};
 use crate::{misuse, pages, setup};
@@ -21,6 +20,8 @@ pub struct Survey {
     pub regions: usize,
     /// Bytes of regions.
     pub region_bytes: usize,
+    /// Bytes of all blocks.
+    pub block_bytes: usize,
     /// Usable bytes of live blocks.
     pub live_bytes: usize,
     /// Live blocks.
@@ -31,7 +32,7 @@ pub struct Survey {
     pub free_blocks: usize,
     /// Largest request that succeeds in some slot.
     pub largest: usize,
-    /// Bytes up to the highest end of any block, in every slot: H, if operations are counted.
+    /// How far the regions were used: H, if operations are counted.
     pub used_bytes: usize,
     /// A broken invariant of a heap, if there is one.
     pub damage: Option<Corruption>,
@@ -50,12 +51,20 @@ pub unsafe fn survey() -> Survey {
     for region in STATE.regions.iter() {
         survey.regions += 1;
         survey.region_bytes += region.end - region.start;
-        for slot in 0..if kind.has_slots { STATE.slots() } else { 1 } {
-            // SAFETY: the process is paused, so no thread uses the heap.
-            unsafe { survey_slot(&mut survey, kind, region, slot) };
-        }
+        survey.used_bytes += STATE.counters.used(region);
+        let mut visit = |block: Block| {
+            survey.block_bytes += block.size_bytes;
+            if block.free {
+                survey.free_blocks += 1;
+                survey.free_bytes += block.usable_bytes;
+            } else {
+                survey.live_blocks += 1;
+                survey.live_bytes += block.usable_bytes;
+            }
+        };
         // SAFETY: the process is paused, so no thread uses the heap.
         unsafe {
+            (kind.walk)(region.heap, &mut visit);
             survey.largest = survey.largest.max((kind.largest)(region.heap));
             survey.damage = survey.damage.or((kind.check)(region.heap).err());
             let Refusals { request, exhausted, contended, pending } = (kind.refusals)(region.heap);
@@ -68,33 +77,11 @@ pub unsafe fn survey() -> Survey {
     survey
 }
 
-/// Walks a slot's memory in a region.
-///
-/// # Safety
-///
-/// As [`survey`].
-unsafe fn survey_slot(survey: &mut Survey, kind: &Kind, region: Region, slot: usize) {
-    let mut first = usize::MAX;
-    let mut visit = |block: Block| {
-        first = first.min(block.address - block.front_bytes);
-        if block.free {
-            survey.free_blocks += 1;
-            survey.free_bytes += block.usable_bytes;
-        } else {
-            survey.live_blocks += 1;
-            survey.live_bytes += block.usable_bytes;
-        }
-    };
-    // SAFETY: the process is paused, so no thread uses the slot.
-    unsafe { (kind.walk_by)(region.heap, slot, &mut visit) };
-    survey.used_bytes += STATE.counters.highest(region.index, slot).saturating_sub(first);
-}
-
 /// Large free blocks, whose pages the process may never have touched.
 #[derive(Clone, Copy, Debug)]
 pub struct LargeFree {
+    /// Address and bytes.
     blocks: [(usize, usize); 64],
-    count: usize,
 }
 
 impl LargeFree {
@@ -102,9 +89,9 @@ impl LargeFree {
     const FROM_BYTES: usize = 1 << 20;
 
     /// No block.
-    pub const NONE: LargeFree = LargeFree { blocks: [(0, 0); 64], count: 0 };
+    pub const NONE: LargeFree = LargeFree { blocks: [(0, 0); 64] };
 
-    /// Finds as many as fit; further ones count as touched.
+    /// Finds as many as fit, the largest; further ones count as touched.
     ///
     /// # Safety
     ///
@@ -114,10 +101,10 @@ impl LargeFree {
         let mut visit = |block: Block| {
             if block.free
                 && block.usable_bytes >= Self::FROM_BYTES
-                && let Some(place) = found.blocks.get_mut(found.count)
+                && let Some(smallest) = found.blocks.iter_mut().min_by_key(|(_, bytes)| *bytes)
+                && smallest.1 < block.usable_bytes
             {
-                *place = (block.address, block.usable_bytes);
-                found.count += 1;
+                *smallest = (block.address, block.usable_bytes);
             }
         };
         for region in STATE.regions.iter() {
@@ -129,7 +116,7 @@ impl LargeFree {
 
     /// Bytes of their pages that are not in memory.
     pub fn untouched_bytes(&self) -> usize {
-        self.blocks.iter().take(self.count).map(|(start, bytes)| pages::absent_bytes(*start, start + bytes)).sum()
+        self.blocks.iter().map(|(start, bytes)| pages::absent_bytes(*start, start + bytes)).sum()
     }
 }
 

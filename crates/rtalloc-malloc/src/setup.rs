@@ -40,7 +40,7 @@ fn set_up() -> bool {
             Settings::read(if variables.is_null() { given } else { variables }, &kinds::NAMES)
         };
         let kind = kinds::get(settings.kind);
-        let slots = settings.slots.unwrap_or(if settings.is_planned() { 1 } else { SLOTS });
+        let slots = settings.slots.unwrap_or(SLOTS);
         // SAFETY: this thread has claimed the setup.
         unsafe { STATE.set_settings(settings, if kind.has_slots { slots } else { 1 }) };
         if settings.on_misuse != OnMisuse::Ignore {

@@ -199,7 +199,7 @@ fn ask(kind: &Kind, region: Region, slot: usize, size: usize, align: usize) -> O
                     // SAFETY: the region's heap just allocated the block, and the calling thread has the slot.
                     let usable = unsafe { (kind.usable_size)(region.heap, slot, block) };
                     STATE.counters.allocated(usable);
-                    count_granted(kind, region, slot, size, block, usable);
+                    STATE.counters.granted(region, size, usable, block.addr().get());
                 }
                 return Some(block);
             }
@@ -209,12 +209,6 @@ fn ask(kind: &Kind, region: Region, slot: usize, size: usize, align: usize) -> O
             Err(_) => return None,
         }
     }
-}
-
-/// Counts what a region granted.
-fn count_granted(kind: &Kind, region: Region, slot: usize, requested: usize, block: NonNull<u8>, usable: usize) {
-    let slot = if kind.has_slots { slot } else { 0 };
-    STATE.counters.granted(region.index, slot, requested, usable, block.addr().get() + usable);
 }
 
 /// Frees a block.
@@ -316,7 +310,7 @@ unsafe fn resize(worker: Worker, block: NonNull<u8>, size: usize) -> Option<NonN
                         // SAFETY: `moved` is a live block of the region's heap, and the slot is the worker's.
                         let usable = unsafe { (kind.usable_size)(region.heap, worker.slot, moved) };
                         STATE.counters.resized(before, usable);
-                        count_granted(kind, region, worker.slot, size, moved, usable);
+                        STATE.counters.granted(region, size, usable, moved.addr().get());
                     }
                     return Some(moved);
                 }

@@ -37,6 +37,8 @@ pub struct State {
     pub regions: RegionTable,
     /// Index of the region that the shared slot allocates from first.
     pub shared_slot_region: AtomicU8,
+    /// The word of the pools of arenas that is looked at next for pages that may go back, modulo their number.
+    pub next_pool_word: AtomicUsize,
     /// Locked during every operation of a sequential heap, whatever its region.
     pub heap_lock: Lock,
     /// Blocks that are mappings of their own.
@@ -110,6 +112,7 @@ impl State {
             threads: Threads::new(),
             regions: RegionTable::new(),
             shared_slot_region: AtomicU8::new(0),
+            next_pool_word: AtomicUsize::new(0),
             heap_lock: Lock::new(),
             direct: DirectBlocks {
                 mapped_bytes: AtomicUsize::new(0),

@@ -43,10 +43,10 @@ use rtalloc::mechanism::word::Wide;
 use rtalloc::{SharedAllocator, Tlsf};
 use rtalloc_sys::{syscall, thread};
 
-/// The heap in an arena.
+/// The heap of a slot.
 pub type ArenaHeap = Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>;
 /// The default allocator.
-pub type Arenas = rtalloc::Arenas<'static, ArenaHeap>;
+pub type Arenas = rtalloc::PooledArenas<'static, ArenaHeap>;
 /// A slot of it.
 pub type ArenaSlot = <Arenas as SharedAllocator<'static>>::Slot<'static>;
 
@@ -65,7 +65,7 @@ pub struct ThreadState {
     fast: UnsafeCell<FastPath>,
 }
 
-/// The thread's arena in the region it allocates from.
+/// The thread's slot in the region it allocates from.
 pub struct FastPath {
     /// `slot` serves requests of fewer bytes; 0 if there is no slot.
     pub below_bytes: usize,

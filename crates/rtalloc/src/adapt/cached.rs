@@ -40,13 +40,15 @@
 //! `malloc` has one in every arena. It wins nothing where sizes seldom recur, and loses where memory is short.
 
 use super::front::{Name, divide};
+use crate::concurrent::LINE_BYTES;
 use crate::contract::{
-    AllocError, Block, Coalescing, Contract, Corruption, InitError, LoopBound, Observable, RegionAllocator, SetAside,
-    Stats, loop_bound,
+    AllocError, Block, Coalescing, Contract, Corruption, InPieces, InitError, LoopBound, Observable, Pieces,
+    RegionAllocator, SetAside, Stats, loop_bound,
 };
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// Bytes of blocks in a list by default, and at most.
@@ -97,11 +99,13 @@ struct Control<H> {
     /// By granules of the blocks; those below the smallest block stay empty.
     lists: [List; MOST_GRANULES + 1],
     heap: H,
-    /// The region of the inner heap.
+    /// Where the memory of the inner heap lies.
     start: usize,
     end: usize,
     /// Bytes of blocks in each list, at most.
     list_bytes: usize,
+    /// Whether the memory consists of pieces: their owner empties the lists, because it takes back empty pieces.
+    is_in_pieces: bool,
 }
 
 /// A region allocator `H` with lists of freed blocks before it; see the [module](self). `H` validates by
@@ -146,6 +150,9 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     const GRANULE: usize = H::CONTRACT.granule_bytes;
     /// A request of more bytes has no list.
     const LARGEST: usize = MOST_GRANULES * Self::GRANULE - H::CONTRACT.header_bytes;
+
+    /// Bytes of the control structure before that of an inner heap in pieces: whole cache lines.
+    const FRONT_BYTES: usize = size_of::<Control<H>>().next_multiple_of(LINE_BYTES);
 
     const VALID: () = {
         let contract = H::CONTRACT;
@@ -210,24 +217,33 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     pub fn flush(&mut self) {
         // A list ends when it is empty, so an iteration frees a block or goes to the next list.
         const { assert!(most_blocks(8) + MOST_GRANULES < 4000) };
-        let Control { lists, heap, list_bytes, .. } = self.control_mut();
         let mut granules = 0;
-        while let Some(list) = lists.get_mut(granules) {
+        while let Some(taken) = self.take_next(&mut granules) {
             loop_bound!(LoopBound::Fixed(4000));
-            let Some(block) = NonNull::new(list.first) else {
-                list.places = Self::places(granules, *list_bytes);
-                granules += 1;
-                continue;
-            };
-            // SAFETY: blocks in the lists are set aside, begin with their link, and are given up here.
-            unsafe {
-                if heap.take_back(block, Self::usable_bytes(granules)) {
-                    list.first = block.cast::<*mut u8>().read();
-                    heap.deallocate(block);
-                } else {
-                    list.first = core::ptr::null_mut();
-                }
+            if let Some(block) = taken {
+                // SAFETY: the block was set aside, and no one uses it.
+                unsafe { self.control_mut().heap.deallocate(block) };
             }
+        }
+    }
+
+    /// Takes the first block of the list of this number of granules, which is live for the inner heap again, or goes to
+    /// the next list, with a `None` within. `None` after the last list.
+    #[inline(always)]
+    fn take_next(&mut self, granules: &mut usize) -> Option<Option<NonNull<u8>>> {
+        let Control { lists, heap, list_bytes, .. } = self.control_mut();
+        let list = lists.get_mut(*granules)?;
+        let Some(block) = NonNull::new(list.first) else {
+            list.places = Self::places(*granules, *list_bytes);
+            *granules += 1;
+            return Some(None);
+        };
+        // SAFETY: blocks in the lists are set aside, begin with their link, and leave the list here. If the header was
+        // overwritten, so may be the link.
+        unsafe {
+            let is_sound = heap.take_back(block, Self::usable_bytes(*granules));
+            list.first = if is_sound { block.cast::<*mut u8>().read() } else { core::ptr::null_mut() };
+            Some(is_sound.then_some(block))
         }
     }
 
@@ -245,82 +261,23 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     #[cold]
     #[inline(never)]
     fn allocate_again(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        if self.control().is_in_pieces {
+            return Err(AllocError::Exhausted);
+        }
         self.flush();
         self.control_mut().heap.allocate_bytes(size_bytes, align_bytes)
     }
 
-    /// Allocates from the inner heap.
+    /// Puts a block that is freed into the list of its size. False, without an effect, if there is no place, or the
+    /// inner heap would not free it.
+    ///
+    /// # Safety
+    ///
+    /// As [`RegionAllocator::deallocate`].
     #[inline(always)]
-    fn allocate_within(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        match self.control_mut().heap.allocate_bytes(size_bytes, align_bytes) {
-            Err(AllocError::Exhausted) => self.allocate_again(size_bytes, align_bytes),
-            answer => answer,
-        }
-    }
-}
-
-// SAFETY: a block comes from the inner heap, for which it is live, or from a list, which it leaves.
-unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
-    type Config = CachedConfig<H::Config>;
-
-    const CONTRACT: Contract = Contract {
-        name: Self::JOINED.as_str(),
-        coalescing: Coalescing::Deferred,
-        // A freed neighbour may be in a list.
-        grows_in_place: false,
-        largest_is_exact: false,
-        ..H::CONTRACT
-    };
-
-    fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
-        let () = Self::VALID;
-        for granules in 1..=MOST_GRANULES {
-            let bytes = Self::usable_bytes(granules);
-            if granules * Self::GRANULE >= H::CONTRACT.min_block_bytes && H::granted_bytes(bytes) != bytes {
-                return Err(InitError::Configuration {
-                    what: "a heap that grants small requests no more than they need",
-                });
-            }
-        }
-        let end = region.as_ptr().addr() + region.len();
-        let (control, heap) = divide::<Control<H>, H>(region, config.heap, 0, 0)?;
-        let start = control.addr().get() + size_of::<Control<H>>();
-        let list_bytes = config.list_bytes.min(LIST_BYTES);
-        let list = |granules| List { first: core::ptr::null_mut(), places: Self::places(granules, list_bytes) };
-        // SAFETY: the place is in the region, aligned, and not used by the inner heap.
-        unsafe { control.write(Control { lists: core::array::from_fn(list), heap, start, end, list_bytes }) };
-        Ok(Cached { control, region: PhantomData })
-    }
-
-    #[inline(always)]
-    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        if size_bytes.wrapping_sub(1) < Self::LARGEST
-            && align_bytes <= H::CONTRACT.alignment_bytes
-            && align_bytes.is_power_of_two()
-        {
-            let Control { lists, heap, .. } = self.control_mut();
-            let granules = Self::granules_for(size_bytes);
-            // SAFETY: the request is not larger than the largest with a list.
-            let list = unsafe { lists.get_unchecked_mut(granules) };
-            if let Some(block) = NonNull::new(list.first) {
-                // SAFETY: blocks in the lists are set aside, and begin with their link.
-                unsafe {
-                    if heap.take_back(block, Self::usable_bytes(granules)) {
-                        list.first = block.cast::<*mut u8>().read();
-                        list.places += 1;
-                        return Ok(block);
-                    }
-                }
-                self.abandon(granules);
-            }
-        }
-        self.allocate_within(size_bytes, align_bytes)
-    }
-
-    #[inline(always)]
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn keep(&mut self, block: NonNull<u8>) -> bool {
         let Control { lists, heap, .. } = self.control_mut();
-        // SAFETY: as the caller guarantees; the heap reports a block that is none of its live ones.
+        // SAFETY: as the caller guarantees; the heap accepts none but its live blocks.
         unsafe {
             if let Some(bytes) = heap.held_bytes(block)
                 && let Some(list) = lists.get_mut((bytes + H::CONTRACT.header_bytes) / Self::GRANULE)
@@ -330,56 +287,67 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
                 block.cast::<*mut u8>().write(list.first);
                 list.first = block.as_ptr();
                 list.places -= 1;
-                return;
-            }
-            heap.deallocate(block);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn reallocate_bytes(
-        &mut self,
-        block: NonNull<u8>,
-        size_bytes: usize,
-        align_bytes: usize,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller guarantees that the block is live in the inner heap, which reports it otherwise.
-        unsafe {
-            match self.control_mut().heap.reallocate_bytes(block, size_bytes, align_bytes) {
-                Err(AllocError::Exhausted) => {
-                    self.flush();
-                    self.control_mut().heap.reallocate_bytes(block, size_bytes, align_bytes)
-                }
-                answer => answer,
+                return true;
             }
         }
+        false
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller guarantees that the block is live in this heap.
-        unsafe { self.control().heap.usable_size(block) }
+    /// Frees a block in the inner heap.
+    ///
+    /// # Safety
+    ///
+    /// As [`RegionAllocator::deallocate`].
+    #[inline(never)]
+    unsafe fn deallocate_within(&mut self, block: NonNull<u8>) {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control_mut().heap.deallocate(block) };
     }
 
-    fn largest_allocatable(&self) -> usize {
-        self.control().heap.largest_allocatable()
+    /// Refuses inner heaps whose blocks the lists would not fit.
+    ///
+    /// # Errors
+    ///
+    /// [`InitError::Configuration`].
+    fn validate() -> Result<(), InitError> {
+        let () = Self::VALID;
+        for granules in 1..=MOST_GRANULES {
+            let bytes = Self::usable_bytes(granules);
+            if granules * Self::GRANULE >= H::CONTRACT.min_block_bytes && H::granted_bytes(bytes) != bytes {
+                return Err(InitError::Configuration {
+                    what: "a heap that grants small requests no more than they need",
+                });
+            }
+        }
+        Ok(())
     }
 
-    /// None: the inner heap's would count blocks in the lists as live.
-    fn stats(&self) -> Option<Stats> {
-        None
+    /// Changes how many bytes each list has at most, before a block was freed.
+    pub(crate) fn set_list_bytes(&mut self, list_bytes: usize) {
+        let control = self.control_mut();
+        control.list_bytes = list_bytes.min(LIST_BYTES);
+        control.lists = Self::empty_lists(control.list_bytes);
     }
 
-    fn walk(&self, visitor: &mut dyn FnMut(Block)) {
-        self.control().heap.walk(visitor);
+    /// Empty lists of so many bytes.
+    fn empty_lists(list_bytes: usize) -> [List; MOST_GRANULES + 1] {
+        core::array::from_fn(|granules| List {
+            first: core::ptr::null_mut(),
+            places: Self::places(granules, list_bytes),
+        })
     }
 
-    fn check(&self) -> Result<(), Corruption> {
-        let Control { lists, heap, start, end, list_bytes } = self.control();
-        heap.check()?;
+    /// Verifies the lists; `walk` visits every block of the inner heap.
+    ///
+    /// # Errors
+    ///
+    /// As [`RegionAllocator::check`].
+    fn verify_lists(&self, walk: &dyn Fn(&mut dyn FnMut(Block))) -> Result<(), Corruption> {
+        let Control { lists, heap, start, end, list_bytes, .. } = self.control();
         let broken = |invariant, address| Err(Corruption { invariant, address });
         // Every block that is set aside is in one list once, if their numbers and the sums of their hashes are equal.
         let (mut aside, mut listed) = ((0_usize, 0_u64), (0_usize, 0_u64));
-        heap.walk(&mut |block| {
+        walk(&mut |block| {
             let payload = block.address;
             let at = NonNull::new(core::ptr::with_exposed_provenance_mut(payload));
             // SAFETY: a block begins here.
@@ -413,10 +381,9 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
         Ok(())
     }
 
-    fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        let Control { lists, heap, .. } = self.control();
-        heap.fingerprint(word);
-        for list in lists {
+    /// Emits the lists.
+    fn emit_lists(&self, word: &mut dyn FnMut(usize)) {
+        for list in &self.control().lists {
             let mut block = list.first;
             while !block.is_null() {
                 word(block.addr());
@@ -425,6 +392,124 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
             }
             word(list.places);
         }
+    }
+
+    /// Allocates from the inner heap. Not inlined, as the other ways into it, so that what a list serves saves no
+    /// registers.
+    #[inline(never)]
+    fn allocate_within(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        match self.control_mut().heap.allocate_bytes(size_bytes, align_bytes) {
+            Err(AllocError::Exhausted) => self.allocate_again(size_bytes, align_bytes),
+            answer => answer,
+        }
+    }
+}
+
+// SAFETY: a block comes from the inner heap, for which it is live, or from a list, which it leaves.
+unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
+    type Config = CachedConfig<H::Config>;
+
+    const CONTRACT: Contract = Contract {
+        name: Self::JOINED.as_str(),
+        coalescing: Coalescing::Deferred,
+        // A freed neighbour may be in a list.
+        grows_in_place: false,
+        largest_is_exact: false,
+        ..H::CONTRACT
+    };
+
+    fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
+        Self::validate()?;
+        let end = region.as_ptr().addr() + region.len();
+        let (control, heap) = divide::<Control<H>, H>(region, config.heap, 0, 0)?;
+        let start = control.addr().get() + size_of::<Control<H>>();
+        let list_bytes = config.list_bytes.min(LIST_BYTES);
+        let lists = Self::empty_lists(list_bytes);
+        // SAFETY: the place is in the region, aligned, and not used by the inner heap.
+        unsafe { control.write(Control { lists, heap, start, end, list_bytes, is_in_pieces: false }) };
+        Ok(Cached { control, region: PhantomData })
+    }
+
+    #[inline(always)]
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        if size_bytes.wrapping_sub(1) < Self::LARGEST
+            && align_bytes <= H::CONTRACT.alignment_bytes
+            && align_bytes.is_power_of_two()
+        {
+            let Control { lists, heap, .. } = self.control_mut();
+            let granules = Self::granules_for(size_bytes);
+            // SAFETY: the request is not larger than the largest with a list.
+            let list = unsafe { lists.get_unchecked_mut(granules) };
+            if let Some(block) = NonNull::new(list.first) {
+                // SAFETY: blocks in the lists are set aside, and begin with their link.
+                unsafe {
+                    if heap.take_back(block, Self::usable_bytes(granules)) {
+                        list.first = block.cast::<*mut u8>().read();
+                        list.places += 1;
+                        return Ok(block);
+                    }
+                }
+                self.abandon(granules);
+            }
+        }
+        self.allocate_within(size_bytes, align_bytes)
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        // SAFETY: as the caller guarantees; the heap reports a block that is none of its live ones.
+        unsafe {
+            if !self.keep(block) {
+                self.deallocate_within(block);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller guarantees that the block is live in the inner heap, which reports it otherwise.
+        unsafe {
+            match self.control_mut().heap.reallocate_bytes(block, size_bytes, align_bytes) {
+                Err(AllocError::Exhausted) if !self.control().is_in_pieces => {
+                    self.flush();
+                    self.control_mut().heap.reallocate_bytes(block, size_bytes, align_bytes)
+                }
+                answer => answer,
+            }
+        }
+    }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: the caller guarantees that the block is live in this heap.
+        unsafe { self.control().heap.usable_size(block) }
+    }
+
+    fn largest_allocatable(&self) -> usize {
+        self.control().heap.largest_allocatable()
+    }
+
+    /// None: the inner heap's would count blocks in the lists as live.
+    fn stats(&self) -> Option<Stats> {
+        None
+    }
+
+    fn walk(&self, visitor: &mut dyn FnMut(Block)) {
+        self.control().heap.walk(visitor);
+    }
+
+    fn check(&self) -> Result<(), Corruption> {
+        self.control().heap.check()?;
+        self.verify_lists(&|visit| self.control().heap.walk(visit))
+    }
+
+    fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        self.control().heap.fingerprint(word);
+        self.emit_lists(word);
     }
 }
 
@@ -441,6 +526,114 @@ unsafe impl<'r, H: SetAside<'r>> Observable<'r> for Cached<'r, H> {
     unsafe fn looks_live(&self, address: NonNull<u8>) -> bool {
         // SAFETY: as the caller guarantees, for the inner heap: it is in the same region.
         unsafe { self.control().heap.looks_live(address) }
+    }
+}
+
+impl<'r, H: SetAside<'r> + InPieces<'r>> Cached<'r, H> {
+    /// As [`InPieces::deallocate_in_piece`], of the inner heap.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn deallocate_within_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control_mut().heap.deallocate_in_piece(block) }
+    }
+}
+
+// SAFETY: the control structure's parts do not overlap; all else is the inner heap's, for which blocks in the lists are
+// live.
+unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
+    const OVERHEAD_BYTES: usize = H::OVERHEAD_BYTES;
+
+    fn bytes_without_pieces(piece_bytes: usize) -> usize {
+        Self::FRONT_BYTES + H::bytes_without_pieces(piece_bytes)
+    }
+
+    unsafe fn without_pieces(
+        control: &'r mut [MaybeUninit<u8>],
+        span: Range<usize>,
+        piece_bytes: usize,
+    ) -> Result<Self, InitError> {
+        Self::validate()?;
+        let needed_bytes = Self::bytes_without_pieces(piece_bytes) + align_of::<Control<H>>() - 1;
+        let gap = control.as_ptr().align_offset(align_of::<Control<H>>());
+        let (Range { start, end }, list_bytes) = (span.clone(), LIST_BYTES);
+        let parts = control.get_mut(gap..).and_then(|control| control.split_at_mut_checked(Self::FRONT_BYTES));
+        let Some((front, inner)) = parts else { return Err(InitError::TooSmall { needed_bytes }) };
+        // SAFETY: the caller guarantees it for this heap; the inner one's control structure is in the same memory.
+        let heap = unsafe { H::without_pieces(inner, span, piece_bytes) }?;
+        let control = NonNull::from(front).cast::<Control<H>>();
+        let lists = Self::empty_lists(list_bytes);
+        // SAFETY: the place is long enough, aligned, and not used by the inner heap.
+        unsafe { control.write(Control { lists, heap, start, end, list_bytes, is_in_pieces: true }) };
+        Ok(Cached { control, region: PhantomData })
+    }
+
+    #[inline(always)]
+    fn piece_bytes(size_bytes: usize, align_bytes: usize) -> Option<usize> {
+        H::piece_bytes(size_bytes, align_bytes)
+    }
+
+    #[inline(always)]
+    unsafe fn lend(&mut self, piece: Range<usize>) {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control_mut().heap.lend(piece) }
+    }
+
+    #[inline(always)]
+    unsafe fn is_empty(&self, piece: Range<usize>) -> bool {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control().heap.is_empty(piece) }
+    }
+
+    #[inline(always)]
+    unsafe fn withdraw(&mut self, piece: Range<usize>) {
+        // SAFETY: as the caller guarantees. An empty piece has no block that is set aside.
+        unsafe { self.control_mut().heap.withdraw(piece) }
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
+        // SAFETY: as the caller guarantees.
+        unsafe { if self.keep(block) { None } else { self.deallocate_within_piece(block) } }
+    }
+
+    #[inline(always)]
+    fn deallocate_kept(&mut self, place: &mut usize) -> Option<Option<Range<usize>>> {
+        let taken = self.take_next(place)?;
+        // SAFETY: the block was set aside, and no one uses it.
+        Some(taken.and_then(|block| unsafe { self.control_mut().heap.deallocate_in_piece(block) }))
+    }
+
+    #[inline(always)]
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control_mut().heap.resize_in_place(block, size_bytes, align_bytes) }
+    }
+
+    unsafe fn walk_piece(&self, piece: Range<usize>, visitor: &mut dyn FnMut(Block)) {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control().heap.walk_piece(piece, visitor) }
+    }
+
+    unsafe fn check_pieces(&self, pieces: &Pieces<'_>) -> Result<(), Corruption> {
+        let heap = &self.control().heap;
+        // SAFETY: as the caller guarantees.
+        unsafe { heap.check_pieces(pieces) }?;
+        // SAFETY: as above.
+        self.verify_lists(&|visit| pieces(&mut |piece| unsafe { heap.walk_piece(piece, visit) }))
+    }
+
+    fn fingerprint_of_index(&self, word: &mut dyn FnMut(usize)) {
+        self.control().heap.fingerprint_of_index(word);
+        self.emit_lists(word);
     }
 }
 

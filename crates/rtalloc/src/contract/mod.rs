@@ -328,6 +328,19 @@ pub unsafe trait InPieces<'r>: Observable<'r> {
     /// As [`Contract::deallocate`].
     unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>>;
 
+    /// Frees one of the blocks that the heap keeps for later requests although their users freed them, if it keeps any;
+    /// returns what [`deallocate_in_piece`](Self::deallocate_in_piece) returns, or `None` within if it only came closer
+    /// to one. `place` is 0 at first. `None` if none is kept any more.
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::deallocate`].
+    #[inline(always)]
+    fn deallocate_kept(&mut self, place: &mut usize) -> Option<Option<Range<usize>>> {
+        let _ = place;
+        None
+    }
+
     /// Resizes a block if it need not move; returns whether it did. A size that no piece serves does not fit, and the
     /// block is checked all the same.
     ///

@@ -50,12 +50,16 @@ mod watch;
 mod world;
 
 use bits::{Bits, fault};
-use rtalloc::adapt::{BackoffLock, Locked};
+use rtalloc::adapt::{BackoffLock, Cached, Locked};
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whole};
 use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
 use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
+use rtalloc::mechanism::segregated::RoundUp;
+use rtalloc::mechanism::stats::NoStats;
+use rtalloc::mechanism::validation::BasicSettingAside;
+use rtalloc::mechanism::word::Wide;
 use rtalloc::{TagConfig, Tlsf};
 use subject::{Family, family};
 use watch::Watched;
@@ -147,6 +151,9 @@ macro_rules! suite_of_blocking {
     };
 }
 
+/// The heap in the slots of the malloc replacement.
+type CachedTlsf = Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>;
+
 /// Pooled arenas for `users`.
 fn chunks(users: usize) -> PooledArenasConfig {
     PooledArenasConfig { slots: users, ..PooledArenasConfig::default() }
@@ -161,6 +168,7 @@ suite! {
     sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x240 0x8000, sizes: &[64, 8, 40];
     arenas: Arenas<'static, Tlsf<'static>, A>, config: |users| slots(users), regions: 0x6000 0x40000, sizes: &[64, 200, 700, 16];
     pooled_arenas: PooledArenas<'static, Tlsf<'static>, A>, config: |users| chunks(users), regions: 0x3800 0x40000, sizes: &[64, 200, 700, 16];
+    cached_pooled_arenas: PooledArenas<'static, CachedTlsf, A>, config: |users| chunks(users), regions: 0x8000 0x40000, sizes: &[64, 200, 700, 16];
     bitmap_buddy: BitmapBuddy<'static, 64, A>, config: |users| BitmapConfig { slots: users }, regions: 0x1000 0x40000, sizes: &[64, 200, 700, 16];
     bitmap_buddy_deep: BitmapBuddy<'static, 64, A, Trimmed<2>>, config: |users| BitmapConfig { slots: users }, regions: 0x1000 0x10000, sizes: &[64, 200, 700, 16];
     bitmap_buddy_whole: BitmapBuddy<'static, 64, A, Whole<1>>, config: |users| BitmapConfig { slots: users }, regions: 0x1000 0x10000, sizes: &[64, 200, 700, 16];

@@ -334,6 +334,7 @@ suite! {
     cached_tlsf: CachedTlsf<RoundUp>, serves_again;
     cached_half_fit: Cached<'static, HalfFit<'static, Exact, Wide, NoStats, BasicSettingAside>>;
     cached_in_arenas: WithSlots<1, Arenas<'static, CachedTlsf<RoundUp>>>, serves_again;
+    cached_in_pooled_arenas: WithSlots<1, PooledArenas<'static, CachedTlsf<RoundUp>>>, serves_again;
     failing_tlsf: Failing<'static, Tlsf<'static>>, regions, serves_again;
     failing_best_fit: Armed<BestFit<'static, Wide, WithStats, Full>>, regions, serves_again;
     failing_kingsley: Armed<Kingsley<'static, 1024, Offset32, WithStats>>, serves_again;

@@ -16,6 +16,8 @@ pub(super) struct Plan {
     pub(super) start: usize,
     pub(super) chunks: usize,
     pub(super) chunk_log2: u32,
+    /// Bytes of a chunk, minus 1.
+    pub(super) chunk_mask: usize,
     /// Words of the pool.
     pub(super) words: u32,
     /// Address of the chunks' entries.
@@ -33,7 +35,13 @@ pub(super) struct Plan {
 impl Plan {
     #[inline(always)]
     pub(super) fn chunk_bytes(&self) -> usize {
-        1_usize.wrapping_shl(self.chunk_log2)
+        self.chunk_mask + 1
+    }
+
+    /// Whether a chunk may begin at an address: chunks are aligned to their length.
+    #[inline(always)]
+    pub(super) fn is_start(&self, address: usize) -> bool {
+        address & self.chunk_mask == 0
     }
 
     /// Bytes of so many chunks.
@@ -221,6 +229,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
             start: 0,
             chunks,
             chunk_log2: chunk_bytes.trailing_zeros(),
+            chunk_mask: chunk_bytes - 1,
             words: 0,
             entries: 0,
             pool: 0,

@@ -133,12 +133,13 @@ mod verify;
 
 pub use slot::PooledSlot;
 
+use crate::adapt::Cached;
 use crate::concurrent::arenas::remote_queue::{Link, PUSH_STEPS, QueuedFree, RemoteQueue, collect_steps};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::concurrent::slots::{Common, Line, Refused, times};
 use crate::contract::{
     Block, Coalescing, Contract, Corruption, InPieces, InitError, Mechanism, Operation, Progress, Refusals,
-    SharedAllocator, SharedContract, Steps,
+    SetAside, SharedAllocator, SharedContract, Steps,
 };
 use crate::region::Region;
 use crate::segregated::Tlsf;
@@ -146,6 +147,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use layout::{Entry, Plan};
@@ -400,6 +402,31 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
         self.view().plan().reclaim_budget
     }
 
+    /// Takes the chunks of one word of the pool from it, passes the memory of each run of them to `visit`, and gives them
+    /// back: the caller may return their pages to the system. A request of another slot that searches meanwhile does
+    /// not find them. `word` is less than [`pool_words`](Self::pool_words).
+    ///
+    /// # Time
+    ///
+    /// Constant, and what `visit` takes at most half as many times as a word has chunks.
+    pub fn visit_free(&self, word: usize, visit: &mut dyn FnMut(Range<usize>)) {
+        let (plan, pool) = (self.view().plan(), self.view().pool());
+        if word >= plan.words as usize {
+            return;
+        }
+        let chunks = pool.claim_all_in(word);
+        let mut left = chunks;
+        while left != 0 {
+            let first = left.trailing_zeros() as usize;
+            let run = (left >> first).trailing_ones() as usize;
+            visit(plan.range(word * WORD_CHUNKS + first, run));
+            left &= left.wrapping_add(1 << first);
+        }
+        if chunks != 0 {
+            pool.give_in(word, chunks);
+        }
+    }
+
     /// Most steps to take back one block: its piece may be empty then.
     fn steps_of_taking_back(&self) -> Steps {
         let plan = self.view().plan();
@@ -412,6 +439,14 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
     fn steps_of_giving_back(plan: &Plan) -> Steps {
         let run = plan.piece_chunks();
         give_steps(run) + Steps { read_modify_writes: 0, loads: 1, stores: run }
+    }
+}
+
+impl<'r, H: SetAside<'r> + InPieces<'r> + 'r, A: Atomics> PooledArenas<'r, Cached<'r, H>, A> {
+    /// Changes how many bytes of freed blocks each list of a slot's heap has at most, as
+    /// [`CachedConfig::list_bytes`](crate::adapt::CachedConfig::list_bytes), before a block was freed.
+    pub fn set_list_bytes(&mut self, list_bytes: usize) {
+        (0..self.slots()).for_each(|slot| self.heap_of(slot).set_list_bytes(list_bytes));
     }
 }
 
@@ -433,7 +468,11 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
             mechanism: Mechanism::Arenas,
             page_bytes: MIN_CHUNK_BYTES,
             coarsest_bytes: MIN_CHUNK_BYTES,
-            coalescing: Coalescing::Pages,
+            coalescing: if matches!(H::CONTRACT.coalescing, Coalescing::Deferred) {
+                Coalescing::Deferred
+            } else {
+                Coalescing::Pages
+            },
             grows_in_place: false,
             ..H::CONTRACT
         },

@@ -237,6 +237,13 @@ impl<'h, A: Atomics> Pool<'h, A> {
         false
     }
 
+    /// Takes all chunks of a word that are in the pool, and returns them as bits; none if another thread changes the word
+    /// meanwhile.
+    pub fn claim_all_in(self, index: usize) -> usize {
+        let chunks = self.word(index).load(Relaxed) & ALL;
+        if chunks != 0 && self.claim_in(index, chunks) { chunks } else { 0 }
+    }
+
     /// Takes chunks of one word, if all are in the pool.
     #[inline(always)]
     fn claim_in(self, index: usize, chunks: usize) -> bool {
@@ -292,7 +299,7 @@ impl<'h, A: Atomics> Pool<'h, A> {
 
     /// Gives back chunks of one word.
     #[inline(always)]
-    fn give_in(self, index: usize, chunks: usize) {
+    pub fn give_in(self, index: usize, chunks: usize) {
         // Release: everything that was done with the chunks comes before their next use.
         self.word(index).fetch_add(GIVEN.wrapping_add(chunks), Release);
     }

@@ -71,10 +71,8 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
     /// "header" would belong to the chunk before.
     #[inline(always)]
     pub(super) fn is_own(&self, address: usize) -> bool {
-        let is_start = address & (self.view.plan().chunk_bytes() - 1) == 0;
-        self.view
-            .entry_at(address)
-            .is_some_and(|(_, entry)| entry.owner() as usize == self.own().owner && !(is_start && entry.run() != 0))
+        let Some((_, entry)) = self.view.entry_at(address) else { return false };
+        entry.owner() as usize == self.own().owner && !(self.view.plan().is_start(address) && entry.run() != 0)
     }
 }
 
@@ -83,6 +81,39 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     #[inline(always)]
     fn arena(&self) -> ManuallyDrop<H> {
         PooledArenas::<'r, H, A>::copy_of(self.own())
+    }
+
+    /// As [`deallocate`](Slot::deallocate); returns the block's usable bytes, but 0 if it is in a piece of another slot.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    #[inline(always)]
+    pub unsafe fn deallocate_counted(&mut self, block: NonNull<u8>) -> usize {
+        let address = block.addr().get();
+        // SAFETY: the caller guarantees that the block is live and no longer used.
+        unsafe {
+            if self.is_own(address) {
+                let bytes = self.arena().usable_size(block);
+                self.free_own(block);
+                return bytes;
+            }
+            let bytes = match self.view.entry_at(address) {
+                Some((_, entry)) if entry.owner() == Entry::LONG => self.view.plan().bytes_of(entry.run()),
+                _ => 0,
+            };
+            self.free_elsewhere(block);
+            bytes
+        }
+    }
+
+    /// The largest request that the slot's heap serves without another piece, in bytes.
+    ///
+    /// # Time
+    ///
+    /// As the query of `H`.
+    pub fn largest_in_pieces(&self) -> usize {
+        self.arena().largest_allocatable()
     }
 
     /// Counts a refusal, and returns it.
@@ -101,10 +132,29 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     unsafe fn free_own(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller guarantees a block of this slot's heap, which is no longer used.
         let Some(piece) = (unsafe { self.arena().deallocate_in_piece(block) }) else { return };
-        // Chunks are aligned to their length.
-        if (piece.start | piece.end) & (self.view.plan().chunk_bytes() - 1) == 0 {
+        self.end_if_piece(piece);
+    }
+
+    /// Gives back a free block with what surrounds it, if that is a piece.
+    #[inline(always)]
+    fn end_if_piece(&mut self, piece: Range<usize>) {
+        if self.view.plan().is_start(piece.start | piece.end) {
             self.end_piece(piece);
         }
+    }
+
+    /// Frees what the slot's heap keeps for later requests. False if it keeps nothing.
+    #[inline(always)]
+    fn deallocate_kept(&mut self) -> bool {
+        let (mut place, mut is_any) = (0, false);
+        while let Some(freed) = self.arena().deallocate_kept(&mut place) {
+            loop_bound!(LoopBound::Fixed(4000));
+            if let Some(piece) = freed {
+                is_any = true;
+                self.end_if_piece(piece);
+            }
+        }
+        is_any
     }
 
     /// Gives back a piece that may be empty; keeps one of a single chunk.
@@ -237,7 +287,19 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     #[cold]
     #[inline(never)]
     fn allocate_from_pool(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
-        self.draw(size_bytes, align_bytes).map_err(|error| self.refuse(error)).into()
+        self.draw_or_empty(size_bytes, align_bytes).map_err(|error| self.refuse(error)).into()
+    }
+
+    /// As [`draw`](Self::draw); if that fails, the slot's heap gives up what it keeps for later requests, and is asked
+    /// again.
+    #[inline(always)]
+    fn draw_or_empty(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        let drawn = self.draw(size_bytes, align_bytes);
+        if matches!(drawn, Ok(_) | Err(SharedError::Request(_))) || !self.deallocate_kept() {
+            return drawn;
+        }
+        let served = self.arena().allocate_bytes(size_bytes, align_bytes);
+        served.or_else(|_| self.draw(size_bytes, align_bytes))
     }
 
     /// As [`allocate_from_pool`](Self::allocate_from_pool), without counting a refusal.
@@ -331,7 +393,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
         // SAFETY: the address is in the span, on the grid of blocks, so it is not zero.
         let block = unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) };
         // The first granule of a piece precedes its first block.
-        let is_before = address & (plan.chunk_bytes() - 1) == 0 && entry.run() != 0;
+        let is_before = plan.is_start(address) && entry.run() != 0;
         // SAFETY: the address lies in a piece, after its first granule; any thread may ask through any heap.
         if is_before || !unsafe { self.arena().looks_live(block) } {
             return Err(if is_before { MisuseKind::ForeignPointer } else { MisuseKind::DoubleFree });
@@ -464,7 +526,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
             self.take_back(self.view.plan().reclaim_budget);
         }
         let served = self.arena().allocate_bytes(size_bytes, align_bytes);
-        let moved = match served.or_else(|_| self.draw(size_bytes, align_bytes)) {
+        let moved = match served.or_else(|_| self.draw_or_empty(size_bytes, align_bytes)) {
             Ok(moved) => moved,
             // Shrinking never fails.
             Err(_) if fits && keeps_too_much => {
@@ -534,6 +596,7 @@ unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
     fn reclaim(&mut self, budget: usize) -> usize {
         let taken = self.take_back(budget);
         if taken < budget {
+            self.deallocate_kept();
             self.give_spare();
         }
         taken

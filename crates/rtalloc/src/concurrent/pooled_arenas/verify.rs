@@ -157,7 +157,8 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
         let chunk_bytes = 1_usize.checked_shl(plan.chunk_log2).unwrap_or(0);
         let is_possible = (1..=MAX_CHUNKS).contains(&plan.chunks)
             && (1..Entry::LONG as usize).contains(&plan.slots)
-            && chunk_bytes >= LEAST_CHUNK_BYTES;
+            && chunk_bytes >= LEAST_CHUNK_BYTES
+            && plan.chunk_mask == chunk_bytes - 1;
         let layout = if is_possible { Self::layout(plan.chunks, chunk_bytes, plan.slots) } else { None };
         let planned = layout.and_then(|layout| layout.plan(control, chunk_bytes, plan));
         if planned.is_none_or(|planned| planned != *plan) || plan.reclaim_budget == 0 {
