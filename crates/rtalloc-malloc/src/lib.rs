@@ -23,9 +23,9 @@
 //!
 //! # The fast path
 //!
-//! `malloc` and `free` of a thread with a slot, in its own arena: the thread-local word, two flags, and the operation
-//! of TLSF as the laboratory measures it, inlined. No lock, no atomic instruction other than plain loads and stores, no
-//! indirect call.
+//! `malloc` and `free` of a thread with a slot, in the memory that its heap has: the thread-local word, two flags, the
+//! chunk's owner for `free`, and a list of freed blocks or TLSF. No lock, no atomic instruction other than plain loads
+//! and stores, no indirect call.
 //!
 //! # Guarantees
 //!

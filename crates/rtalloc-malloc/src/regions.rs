@@ -19,7 +19,7 @@ use rtalloc_sys::libc::{self, O_CLOEXEC, O_RDONLY};
 use rtalloc_sys::{page_bytes, syscall};
 
 /// Bytes of the first region for arenas, which touch only what they use.
-const LARGEST_BYTES: usize = 32 << 30;
+const LARGEST_BYTES: usize = 16 << 30;
 /// Bytes of the first region for other heaps that touch only what they use.
 const LARGE_BYTES: usize = 1 << 30;
 /// Bytes of the first region for heaps that initialise a control structure of the region's size.

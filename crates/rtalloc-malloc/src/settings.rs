@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `RTALLOC` | name of an allocator (`kinds`) | `arenas` |
 //! | `RTALLOC_HEAP` | bytes of the first region: `256M`, `1G`, `65536` | ample address space, touched as needed |
-//! | `RTALLOC_SLOTS` | slots of the arenas, 1 to 1024 | 16; 1 if the size of the heap is given: slots divide it |
+//! | `RTALLOC_SLOTS` | slots of the arenas, 1 to 1024 | 16 |
 //! | `RTALLOC_FIXED` | `1`: only the first region | the heap grows by further regions |
 //! | `RTALLOC_MLOCK` | `1`: every region is pre-faulted and locked in memory | pages come when touched |
 //! | `RTALLOC_DIRECT` | bytes from which a request is a mapping of its own | `32M`; never if the heap is fixed |

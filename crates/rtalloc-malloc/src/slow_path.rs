@@ -1,4 +1,4 @@
-//! The slow path of every operation: everything except a thread's own arena in the region it allocates from.
+//! The slow path of every operation: everything except a thread's own slot in the region it allocates from.
 //!
 //! That is: the first operation of a process or a thread, allocators other than the arenas, blocks of other regions,
 //! direct blocks, threads without a slot of their own, a slot whose memory is exhausted, and all operations if they are

@@ -257,15 +257,24 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         }
     }
 
-    /// Allocates after the inner heap has refused.
+    /// Allocates from the inner heap at no alignment beyond that of all blocks. Not inlined, so that a request that a
+    /// list serves saves no registers.
+    #[inline(never)]
+    fn allocate_within(&mut self, size_bytes: usize) -> Option<NonNull<u8>> {
+        self.control_mut().heap.allocate_bytes(size_bytes, 1).ok()
+    }
+
+    /// Allocates at a larger alignment, or after the inner heap has refused.
     #[cold]
     #[inline(never)]
-    fn allocate_again(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        if self.control().is_in_pieces {
-            return Err(AllocError::Exhausted);
+    fn allocate_otherwise(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        match self.control_mut().heap.allocate_bytes(size_bytes, align_bytes) {
+            Err(AllocError::Exhausted) if !self.control().is_in_pieces => {
+                self.flush();
+                self.control_mut().heap.allocate_bytes(size_bytes, align_bytes)
+            }
+            answer => answer,
         }
-        self.flush();
-        self.control_mut().heap.allocate_bytes(size_bytes, align_bytes)
     }
 
     /// Puts a block that is freed into the list of its size. False, without an effect, if there is no place, or the
@@ -393,16 +402,6 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
             word(list.places);
         }
     }
-
-    /// Allocates from the inner heap. Not inlined, as the other ways into it, so that what a list serves saves no
-    /// registers.
-    #[inline(never)]
-    fn allocate_within(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        match self.control_mut().heap.allocate_bytes(size_bytes, align_bytes) {
-            Err(AllocError::Exhausted) => self.allocate_again(size_bytes, align_bytes),
-            answer => answer,
-        }
-    }
 }
 
 // SAFETY: a block comes from the inner heap, for which it is live, or from a list, which it leaves.
@@ -432,27 +431,29 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
 
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        if size_bytes.wrapping_sub(1) < Self::LARGEST
-            && align_bytes <= H::CONTRACT.alignment_bytes
-            && align_bytes.is_power_of_two()
-        {
-            let Control { lists, heap, .. } = self.control_mut();
-            let granules = Self::granules_for(size_bytes);
-            // SAFETY: the request is not larger than the largest with a list.
-            let list = unsafe { lists.get_unchecked_mut(granules) };
-            if let Some(block) = NonNull::new(list.first) {
-                // SAFETY: blocks in the lists are set aside, and begin with their link.
-                unsafe {
-                    if heap.take_back(block, Self::usable_bytes(granules)) {
-                        list.first = block.cast::<*mut u8>().read();
-                        list.places += 1;
-                        return Ok(block);
+        if align_bytes <= H::CONTRACT.alignment_bytes && align_bytes.is_power_of_two() {
+            if size_bytes.wrapping_sub(1) < Self::LARGEST {
+                let Control { lists, heap, .. } = self.control_mut();
+                let granules = Self::granules_for(size_bytes);
+                // SAFETY: the request is not larger than the largest with a list.
+                let list = unsafe { lists.get_unchecked_mut(granules) };
+                if let Some(block) = NonNull::new(list.first) {
+                    // SAFETY: blocks in the lists are set aside, and begin with their link.
+                    unsafe {
+                        if heap.take_back(block, Self::usable_bytes(granules)) {
+                            list.first = block.cast::<*mut u8>().read();
+                            list.places += 1;
+                            return Ok(block);
+                        }
                     }
+                    self.abandon(granules);
                 }
-                self.abandon(granules);
+            }
+            if let Some(block) = self.allocate_within(size_bytes) {
+                return Ok(block);
             }
         }
-        self.allocate_within(size_bytes, align_bytes)
+        self.allocate_otherwise(size_bytes, align_bytes)
     }
 
     #[inline(always)]
@@ -530,15 +531,15 @@ unsafe impl<'r, H: SetAside<'r>> Observable<'r> for Cached<'r, H> {
 }
 
 impl<'r, H: SetAside<'r> + InPieces<'r>> Cached<'r, H> {
-    /// As [`InPieces::deallocate_in_piece`], of the inner heap.
+    /// As [`InPieces::deallocate_in_piece`], of the inner heap; nothing for `None`, so that two registers return it.
     ///
     /// # Safety
     ///
     /// As there.
     #[inline(never)]
-    unsafe fn deallocate_within_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
+    unsafe fn deallocate_within_piece(&mut self, block: NonNull<u8>) -> Range<usize> {
         // SAFETY: as the caller guarantees.
-        unsafe { self.control_mut().heap.deallocate_in_piece(block) }
+        unsafe { self.control_mut().heap.deallocate_in_piece(block) }.unwrap_or(0..0)
     }
 }
 
@@ -546,6 +547,8 @@ impl<'r, H: SetAside<'r> + InPieces<'r>> Cached<'r, H> {
 // live.
 unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
     const OVERHEAD_BYTES: usize = H::OVERHEAD_BYTES;
+
+    const MOST_KEPT: usize = most_blocks(Self::GRANULE);
 
     fn bytes_without_pieces(piece_bytes: usize) -> usize {
         Self::FRONT_BYTES + H::bytes_without_pieces(piece_bytes)
@@ -597,7 +600,13 @@ unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
     #[inline(always)]
     unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
         // SAFETY: as the caller guarantees.
-        unsafe { if self.keep(block) { None } else { self.deallocate_within_piece(block) } }
+        unsafe {
+            if self.keep(block) {
+                return None;
+            }
+            let piece = self.deallocate_within_piece(block);
+            (!piece.is_empty()).then_some(piece)
+        }
     }
 
     #[inline(always)]

@@ -247,6 +247,9 @@ pub unsafe trait InPieces<'r>: Observable<'r> {
     /// Bytes of a piece that its largest block does not have.
     const OVERHEAD_BYTES: usize;
 
+    /// Most blocks that a heap keeps for later requests although their users freed them.
+    const MOST_KEPT: usize = 0;
+
     /// Bytes of the control structure of a heap whose pieces have at most `piece_bytes` bytes, from an address that is
     /// a multiple of a cache line.
     ///

@@ -81,6 +81,8 @@
 //!   most 8 chunks for each block, less the block, and one chunk. A block withholds as much only if a larger one that
 //!   shared its piece was freed. `a_slot_withholds_no_more_than_the_bound` attains this.
 //! - *The spare* goes back with the slot's next request to the pool, and with [`reclaim`].
+//! - *A heap that keeps freed blocks* ([`Cached`]) keeps their pieces, too: they count as live above. It frees them when
+//!   the pool has no run for a request of its slot, which is then served or refused anew, and with [`reclaim`].
 //! - Long blocks are whole chunks: one of more than 8 chunks loses less than an eighth, a shorter one less than a piece
 //!   for it would: what H rounds the request up by (TLSF at most a 32nd), the alignment and two granules.
 //! - A piece loses one granule. Its blocks do not coalesce with those of other pieces.
@@ -138,8 +140,8 @@ use crate::concurrent::arenas::remote_queue::{Link, PUSH_STEPS, QueuedFree, Remo
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::concurrent::slots::{Common, Line, Refused, times};
 use crate::contract::{
-    Block, Coalescing, Contract, Corruption, InPieces, InitError, Mechanism, Operation, Progress, Refusals,
-    SetAside, SharedAllocator, SharedContract, Steps,
+    Block, Coalescing, Contract, Corruption, InPieces, InitError, Mechanism, Operation, Progress, Refusals, SetAside,
+    SharedAllocator, SharedContract, Steps,
 };
 use crate::region::Region;
 use crate::segregated::Tlsf;
@@ -435,6 +437,11 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
             + Self::steps_of_giving_back(plan)
     }
 
+    /// Most steps to free what a slot's heap keeps: the piece of each block may be empty then.
+    fn steps_of_emptying(plan: &Plan) -> Steps {
+        times(H::MOST_KEPT, Self::steps_of_giving_back(plan))
+    }
+
     /// Most steps to give back a piece.
     fn steps_of_giving_back(plan: &Plan) -> Steps {
         let run = plan.piece_chunks();
@@ -580,12 +587,15 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
         };
         let allocate = |size_bytes: usize, align_bytes: usize| {
             let run = run_of(size_bytes, align_bytes);
-            // The check for queued frees; blocks taken back; the search; entries; the last check, the refusal
-            // counter.
-            times(plan.reclaim_budget, self.steps_of_taking_back())
-                + take_steps(plan.words as usize, run)
+            // The spare; the search; entries; the check for queued frees at the end.
+            let draw = take_steps(plan.words as usize, run)
                 + Self::steps_of_giving_back(plan)
-                + Steps { read_modify_writes: 2, loads: 1, stores: PIECE_CHUNKS }
+                + Steps { read_modify_writes: 1, loads: 0, stores: PIECE_CHUNKS };
+            // The check for queued frees; blocks taken back; twice where blocks are kept; the refusal counter.
+            times(plan.reclaim_budget, self.steps_of_taking_back())
+                + times(1 + H::MOST_KEPT.min(1), draw)
+                + Self::steps_of_emptying(plan)
+                + Steps { read_modify_writes: 1, loads: 1, stores: 0 }
         };
         let deallocate = |size_bytes: usize, align_bytes: usize| {
             let run = run_of(size_bytes, align_bytes);
@@ -606,7 +616,9 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
                     + Steps { read_modify_writes: 0, loads: 6, stores: 1 }
             }
             Operation::Reclaim { budget } => {
-                times(budget, self.steps_of_taking_back()) + Self::steps_of_giving_back(plan)
+                times(budget, self.steps_of_taking_back())
+                    + Self::steps_of_emptying(plan)
+                    + Self::steps_of_giving_back(plan)
             }
         })
     }

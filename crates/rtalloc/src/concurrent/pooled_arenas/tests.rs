@@ -8,6 +8,10 @@ use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::{Listener, Step, WithListener};
 use crate::contract::{AllocError, Claim, Misuse, MisuseKind, SharedError, Slot};
 use crate::hook::set_misuse_hook;
+use crate::mechanism::segregated::RoundUp;
+use crate::mechanism::stats::NoStats;
+use crate::mechanism::validation::BasicSettingAside;
+use crate::mechanism::word::Wide;
 use core::iter::from_fn;
 use core::mem::offset_of;
 use std::boxed::Box;
@@ -912,4 +916,82 @@ fn a_long_block_shrinks_to_a_chunk_in_a_full_heap() {
     let bound = heap.max_steps(Operation::Deallocate { size_bytes: 16, align_bytes: 8 }).unwrap();
     assert!(steps_of([], || free(&mut user, block)).within(bound));
     assert_eq!(outside(&heap), 0);
+}
+
+/// Blocks that a slot's heap keeps withhold their pieces. They are freed before a request is refused, and by `reclaim`,
+/// within the bound in steps.
+#[test]
+fn kept_blocks_are_freed_before_a_refusal() {
+    type Kept = Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>;
+    const BYTES: usize = 512;
+    let memory = vec![MaybeUninit::new(!0_u64); 1 << 12].leak();
+    // SAFETY: the memory is as long, and never freed.
+    let region = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), size_of_val(memory)) };
+    let mut heap = PooledArenas::<Kept, WithListener<Script>>::new(region, config(2, BYTES)).unwrap();
+    let chunks = heap.view().plan().chunks;
+    let in_pool = |heap: &PooledArenas<'_, Kept, WithListener<Script>>| {
+        (0..chunks).filter(|&chunk| heap.view().pool().has(chunk)).count()
+    };
+    assert!(chunks > 20);
+    for reclaimed in [false, true] {
+        let [mut owner, mut other] = [0, 1].map(|slot| heap.claim(slot).unwrap());
+        // Each in a piece of its own; a list keeps at most as many as there are chunks.
+        let sizes = [400, 416, 432].iter().cycle();
+        let blocks: Vec<_> = sizes.map_while(|size| owner.allocate_bytes(*size, 8).ok()).collect();
+        assert_eq!((blocks.len(), in_pool(&heap)), (chunks, 0));
+        // SAFETY: the block is live.
+        blocks.into_iter().for_each(|block| unsafe { owner.deallocate(block) });
+        assert_eq!(in_pool(&heap), 0);
+        assert_eq!(other.allocate_bytes(BYTES, 8), Err(SharedError::Exhausted));
+        let (size_bytes, align_bytes) = (chunks * BYTES, 8);
+        if reclaimed {
+            let bound = heap.max_steps(Operation::Reclaim { budget: 1 }).unwrap();
+            assert!(steps_of([], || assert_eq!(owner.reclaim(1), 0)).total() <= bound.total());
+            assert_eq!(in_pool(&heap), chunks);
+        }
+        let bound = heap.max_steps(Operation::Allocate { size_bytes, align_bytes }).unwrap();
+        let mut long = Err(SharedError::Exhausted);
+        let steps = steps_of([], || long = owner.allocate_bytes(size_bytes, align_bytes));
+        assert!(steps.total() <= bound.total(), "{steps:?} of {bound:?}");
+        // SAFETY: the block is live.
+        unsafe { other.deallocate(long.unwrap()) };
+        drop((owner, other));
+        heap.check().unwrap();
+        assert_eq!(in_pool(&heap), chunks);
+    }
+}
+
+/// What is free is passed in runs, while no one can take it, and is free afterwards.
+#[test]
+fn free_chunks_are_visited_in_runs() {
+    let mut heap = heap(100, config(1, CHUNK));
+    let start = heap.view().plan().start;
+    let fresh = state(&mut heap);
+    {
+        let mut user = heap.claim(0).unwrap();
+        let [first, long, last] = [1, 30, 3].map(|chunks| user.allocate_bytes(chunks * CHUNK, 8).unwrap());
+        free(&mut user, long);
+        let mut runs = Vec::new();
+        for word in 0..=heap.pool_words() {
+            heap.visit_free(word, &mut |run| {
+                let chunk = (run.start - start) / CHUNK;
+                assert!(!heap.view().pool().has(chunk));
+                runs.push((chunk, run.len() / CHUNK));
+            });
+        }
+        let words: Vec<_> = [(1, 30), (34, 66)]
+            .into_iter()
+            .flat_map(|(first, run)| {
+                let word = move |chunk: &usize| chunk / WORD_CHUNKS;
+                let chunks: Vec<_> = (first..first + run).collect();
+                let parts = chunks.chunk_by(|a, b| word(a) == word(b)).map(|part| (part[0], part.len()));
+                parts.collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(runs, words);
+        assert_eq!(outside(&heap), 4);
+        [first, last].into_iter().for_each(|block| free(&mut user, block));
+    }
+    heap.check().unwrap();
+    assert_eq!((outside(&heap), fresh.len()), (0, state(&mut heap).len()));
 }
