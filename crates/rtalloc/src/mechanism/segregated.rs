@@ -3,7 +3,7 @@
 //! Layout of the control structure:
 //!
 //! ```text
-//! [heap's words, number of names] base: [null][bitmap: summary, leaves][head of the smallest class] ... [the largest]
+//! [heap's words, number of names] base: [null][bitmap: leaves, summary][head of the smallest class] ... [the largest]
 //! ```
 //!
 //! A block is unlinked without its size: the first block of a list has its class for `prev`. A number is taken for a
@@ -66,7 +66,9 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// The bitmap, which follows the null node.
     #[inline(always)]
     fn bitmap<W: Width>(memory: Memory<W>) -> BitmapView<W> {
-        BitmapView { memory, at: Self::bitmap_at::<W>(), below: C::below::<W>() }
+        let at = Self::bitmap_at::<W>();
+        let summary_at = at.up(Self::bitmap_bytes::<W>()).down(size_of::<usize>());
+        BitmapView { memory, at, summary_at, below: C::below::<W>() }
     }
 
     /// Offset of the bitmap.
