@@ -221,6 +221,30 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
+    /// As [`refuse`](Self::refuse), as the last step of an allocation: a jump, which needs no stack frame.
+    #[cold]
+    #[inline(never)]
+    fn refused(self, error: AllocError) -> PairResult<AllocError> {
+        let error = self.by_value().refuse(error);
+        Self::as_last_step(error)
+    }
+
+    /// As [`refuse_size`](Self::refuse_size), as the last step of an allocation.
+    #[cold]
+    #[inline(never)]
+    fn refused_size(self, size_bytes: usize) -> PairResult<AllocError> {
+        let error = self.by_value().refuse_size(size_bytes);
+        Self::as_last_step(error)
+    }
+
+    /// The result of a refusal. Where the function that returns it counts, a null that the compiler cannot see through
+    /// lets callers return what they get, instead of calling it and returning a null of their own.
+    #[inline(always)]
+    fn as_last_step(error: AllocError) -> PairResult<AllocError> {
+        let null = if size_of::<T>() != 0 { computed(0) as usize } else { 0 };
+        NonNull::new(core::ptr::without_provenance_mut(null)).ok_or(error).into()
+    }
+
     /// Whether the heap can never serve this size: one comparison for zero and for too large.
     #[inline(always)]
     fn is_unservable(&self, size_bytes: usize) -> bool {
@@ -265,14 +289,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[inline(always)]
     fn serve_at_granule(&mut self, size_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if self.is_unservable(size_bytes) {
-            return Err(self.by_value().refuse_size(size_bytes));
+            return self.by_value().refused_size(size_bytes).into();
         }
         let memory = self.memory();
         // SAFETY: the index is initialised and returns a free block of at least the granted size.
         unsafe {
             let mut summary = I::load(memory);
             let Some((block, granted, place)) = I::take(memory, &mut summary, Self::last_byte(size_bytes)) else {
-                return Err(self.by_value().refuse(AllocError::Exhausted));
+                return self.by_value().refused(AllocError::Exhausted).into();
             };
             let size = free_size(memory, block);
             if G::IS_FULL && !self.is_whole(block, size, granted) {
@@ -349,7 +373,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         // SAFETY: `init` initialised the front and the control structure.
         unsafe {
             // From the base, which `stats` takes into account.
-            (*self.front()).stats.allocated(size - W::BYTES, block.up(size).bytes());
+            (*self.front()).stats.block_allocated(size, W::BYTES, block.up(size).bytes());
         }
     }
 
@@ -383,7 +407,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             let mut summary = I::load(memory);
             let Some((found, _, place)) = I::take(memory, &mut summary, last + most_gap) else {
-                return Err(self.refuse(AllocError::Exhausted)).into();
+                return self.refused(AllocError::Exhausted);
             };
             let found_size = free_size(memory, found);
             if G::IS_FULL && !self.is_whole(found, found_size, bytes_through::<W>(last + most_gap)) {
@@ -434,7 +458,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let limit = unsafe { (*self.front()).limit };
             self.refuse(if align_bytes > limit { AllocError::Alignment } else { AllocError::TooLarge })
         };
-        Err(error).into()
+        Self::as_last_step(error)
     }
 
     /// Deallocates.
@@ -529,7 +553,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     (end, whole, place) = (next, size, I::NOWHERE);
                 }
             }
-            (*self.front()).stats.freed(size - W::BYTES);
+            (*self.front()).stats.block_freed(size, W::BYTES);
             self.make_free(&mut summary, start, end, whole, place);
             I::store(memory, summary);
             Ok((start, whole))
@@ -580,7 +604,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
             return self.by_value().serve_aligned(size_bytes, align_bytes).into();
         }
         if !align_bytes.is_power_of_two() {
-            return Err(self.by_value().refuse(AllocError::Alignment));
+            return self.by_value().refused(AllocError::Alignment).into();
         }
         self.by_value().serve_at_granule(size_bytes)
     }
@@ -620,7 +644,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
 
     fn stats(&self) -> Option<Stats> {
         // SAFETY: `init` initialised the front.
-        let stats = unsafe { (*self.front()).stats.stats(self.largest_allocatable()) }?;
+        let stats = unsafe { (*self.front()).stats.block_stats(W::BYTES, self.largest_allocatable()) }?;
         Some(Stats {
             high_water_bytes: stats.high_water_bytes.saturating_sub(self.first_region_block().bytes()),
             ..stats

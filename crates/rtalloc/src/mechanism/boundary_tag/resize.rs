@@ -110,7 +110,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             };
             I::store(memory, summary);
             self.set_header(block, Header::live(new_size, follows_free));
-            (*self.front()).stats.freed(size - W::BYTES);
+            (*self.front()).stats.block_freed(size, W::BYTES);
             self.count_allocated(block, new_size);
         }
     }

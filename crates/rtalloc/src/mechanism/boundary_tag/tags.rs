@@ -109,8 +109,11 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         let size = tag.size();
         // SAFETY: `init` initialised the front, and a header is read only below the span.
         unsafe {
-            size <= (*self.front()).span.bytes_from(block)
-                && (Header::<W, G>::IS_SEALED || self.header(block.up(size)).follows_live())
+            if size > (*self.front()).span.bytes_from(block) {
+                return false;
+            }
+            let next_header = self.header(block.up(size));
+            Header::<W, G>::IS_SEALED || next_header.is_free() || next_header.follows_live()
         }
     }
 
