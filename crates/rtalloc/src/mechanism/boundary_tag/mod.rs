@@ -221,12 +221,12 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
-    /// As [`refuse`](Self::refuse), as the last step of an allocation: a jump, which needs no stack frame.
+    /// As [`refuse`](Self::refuse), as the last step of an allocation.
     #[cold]
     #[inline(never)]
     fn refused(self, error: AllocError) -> PairResult<AllocError> {
         let error = self.by_value().refuse(error);
-        Self::as_last_step(error)
+        Self::last_step(error, size_of::<T>() != 0)
     }
 
     /// As [`refuse_size`](Self::refuse_size), as the last step of an allocation.
@@ -234,14 +234,15 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[inline(never)]
     fn refused_size(self, size_bytes: usize) -> PairResult<AllocError> {
         let error = self.by_value().refuse_size(size_bytes);
-        Self::as_last_step(error)
+        Self::last_step(error, size_of::<T>() != 0)
     }
 
-    /// The result of a refusal. Where the function that returns it counts, a null that the compiler cannot see through
-    /// lets callers return what they get, instead of calling it and returning a null of their own.
+    /// The result of a refusal. With a null that the compiler cannot see through, callers jump to the function that
+    /// returns it, and need no stack frame to return a null of their own. Without, they need no call if nothing is
+    /// counted.
     #[inline(always)]
-    fn as_last_step(error: AllocError) -> PairResult<AllocError> {
-        let null = if size_of::<T>() != 0 { computed(0) as usize } else { 0 };
+    fn last_step(error: AllocError, is_jump: bool) -> PairResult<AllocError> {
+        let null = if is_jump { computed(0) as usize } else { 0 };
         NonNull::new(core::ptr::without_provenance_mut(null)).ok_or(error).into()
     }
 
@@ -345,7 +346,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let rest = size - granted;
             let granted = if Self::is_rest(rest) {
                 // Not computed again as the difference for every use.
-                let rest = computed(rest as u64) as usize;
+                let rest = if I::MIN_REST > W::GRANULE { rest } else { computed(rest as u64) as usize };
                 let remainder = block.up(granted);
                 self.set_header(block, Header::live(granted, follows_free));
                 self.set_header(remainder, Header::free(rest));
@@ -394,7 +395,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// ```
     #[inline(never)]
     fn serve_aligned(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
-        if !align_bytes.is_power_of_two() || self.is_unservable(size_bytes) {
+        // Whether it is not a power of two: it is not zero.
+        if align_bytes & (align_bytes - 1) != 0 || self.is_unservable(size_bytes) {
             return self.refuse_aligned(size_bytes, align_bytes);
         }
         // The limit is below half of the address space: the sum does not overflow.
@@ -407,12 +409,13 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             let mut summary = I::load(memory);
             let Some((found, _, place)) = I::take(memory, &mut summary, last + most_gap) else {
-                return self.refused(AllocError::Exhausted);
+                return self.refused_aligned(AllocError::Exhausted);
             };
             let found_size = free_size(memory, found);
             if G::IS_FULL && !self.is_whole(found, found_size, bytes_through::<W>(last + most_gap)) {
                 I::store(memory, summary);
-                return Err(self.refuse_damaged(found)).into();
+                let error = self.refuse_damaged(found);
+                return Self::last_step(error, true);
             }
             let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
             if I::MIN_BLOCK > W::GRANULE && gap != 0 && gap < I::MIN_BLOCK {
@@ -458,7 +461,15 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let limit = unsafe { (*self.front()).limit };
             self.refuse(if align_bytes > limit { AllocError::Alignment } else { AllocError::TooLarge })
         };
-        Self::as_last_step(error)
+        Self::last_step(error, true)
+    }
+
+    /// As [`refused`](Self::refused), at an alignment beyond the granule.
+    #[cold]
+    #[inline(never)]
+    fn refused_aligned(self, error: AllocError) -> PairResult<AllocError> {
+        let error = self.refuse(error);
+        Self::last_step(error, true)
     }
 
     /// Deallocates.
