@@ -120,7 +120,8 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     }
 
     /// The least number that is taken for a class: that of the smallest block's class, or less where heads of classes
-    /// below it would be in the control structure, too.
+    /// below it would be in the control structure, too. That of class 0 is there where class numbers begin near zero:
+    /// the end of the summary, which an operation writes at its own end, whatever a removal stored there.
     #[inline(always)]
     fn least_name<W: Width>() -> usize {
         let before_base = (Self::heads_at::<W>().bytes() as isize).min(0).unsigned_abs();

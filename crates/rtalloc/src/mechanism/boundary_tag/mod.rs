@@ -28,12 +28,13 @@
 //! # Misuse
 //!
 //! `deallocate` checks only tags that it reads anyway. The address must lie between the first block and the last
-//! sentinel and be a multiple of the granule. The header must have a size. The next header must lie in the heap, must
-//! say that this block is live, and must have no undefined bit set. If the previous block is free, its header must
-//! equal its footer. A block freed twice fails the check of the next header or, if it is now in the middle of a larger
-//! free block, that of the previous one. With [`Full`](crate::mechanism::validation::Full) validation, the heap checks
-//! the other tags as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is
-//! reported to the [`hook`], and the call has no effect.
+//! sentinel and be a multiple of the granule. The header must be that of a live block with a size. The next header must
+//! lie in the heap and must say that this block is live. Neither may have an undefined bit set. If the previous block
+//! is free, its header must equal its footer. A block freed twice fails the check of its own header or, if it is now in
+//! the middle of a larger free block and its header is intact, that of the next or the previous one. With
+//! [`Full`](crate::mechanism::validation::Full) validation, the heap checks the other tags as well, seals the headers of
+//! live blocks, and checks the block that it allocates. Any failure is reported to the [`hook`], and the call has no
+//! effect.
 
 mod header;
 mod index;
