@@ -1,6 +1,6 @@
 //! Which classes have a free block: one bit per class, searched without a loop.
 //!
-//! The last word of a set is its summary, which an operation holds in a register.
+//! One word of a set is its summary, which an operation holds in a register.
 
 use crate::mechanism::bits::{all_but, first_set, floor_log2, with_bit, without_bit};
 use crate::mechanism::memory::{Memory, Offset};
@@ -17,9 +17,9 @@ const BITS: usize = usize::BITS as usize;
 pub struct BitmapView<W> {
     /// The memory of the control structure.
     pub memory: Memory<W>,
-    /// Offset of the set's first word.
+    /// Offset of the set's first leaf.
     pub at: Offset,
-    /// Offset of the set's last word, the summary.
+    /// Offset of the summary, or of the only word.
     pub summary_at: Offset,
     /// The class before the first one with a bit.
     pub below: Class,
@@ -33,7 +33,7 @@ impl<W: Width> BitmapView<W> {
     /// The view is that of a set.
     #[inline(always)]
     pub unsafe fn summary(self) -> usize {
-        // SAFETY: a set has a last word: initialised, aligned, in the control structure.
+        // SAFETY: a set has a summary: initialised, aligned, in the control structure.
         unsafe { self.memory.load_bits(self.summary_at) }
     }
 
@@ -44,7 +44,7 @@ impl<W: Width> BitmapView<W> {
     /// As [`summary`](Self::summary).
     #[inline(always)]
     pub unsafe fn set_summary(self, summary: usize) {
-        // SAFETY: a set has a last word: aligned, in the control structure.
+        // SAFETY: a set has a summary: aligned, in the control structure.
         unsafe { self.memory.store_bits(self.summary_at, summary) }
     }
 
@@ -188,7 +188,7 @@ impl Bitmap for OneWord {
     }
 }
 
-/// Two levels: the leaf words, then a summary word with one bit per leaf that is not zero.
+/// Two levels: leaf words, and before or after them a summary word with one bit per leaf that is not zero.
 ///
 /// The levels follow the machine word, not the class map: with J = 5 on a 64-bit machine a leaf spans two power-of-two
 /// ranges, which halves the number of leaves.

@@ -3,7 +3,7 @@
 //! Layout of the control structure:
 //!
 //! ```text
-//! [heap's words, number of names] base: [null][bitmap: leaves, summary][head of the smallest class] ... [the largest]
+//! [heap's words, number of names] base: [null][bitmap][head of the smallest class] ... [the largest]
 //! ```
 //!
 //! A block is unlinked without its size: the first block of a list has its class for `prev`. A number is taken for a
@@ -67,7 +67,12 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     #[inline(always)]
     fn bitmap<W: Width>(memory: Memory<W>) -> BitmapView<W> {
         let at = Self::bitmap_at::<W>();
-        let summary_at = at.up(Self::bitmap_bytes::<W>()).down(size_of::<usize>());
+        let leaves_bytes = Self::bitmap_bytes::<W>() - size_of::<usize>();
+        // Near the base, the summary's offset is in every instruction of Armv6-M.
+        let (at, summary_at) = match cfg!(target_arch = "x86_64") {
+            true => (at, at.up(leaves_bytes)),
+            false => (at.up(size_of::<usize>()), at),
+        };
         BitmapView { memory, at, summary_at, below: C::below::<W>() }
     }
 

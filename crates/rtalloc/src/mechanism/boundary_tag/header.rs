@@ -174,6 +174,12 @@ impl<W: Width, G: Validation> Header<W, G> {
         self.0 & (W::GRANULE - 1) == 0
     }
 
+    /// Whether the previous block is live, and every bit is size or flag: one test.
+    #[inline(always)]
+    pub(super) fn is_after_live(self) -> bool {
+        self.0 & (PREV_FREE | Self::UNUSED) == 0
+    }
+
     /// Whether the block is live and the previous one, too, and every bit is size or flag.
     #[inline(always)]
     pub(super) fn follows_live(self) -> bool {

@@ -28,13 +28,13 @@
 //! # Misuse
 //!
 //! `deallocate` checks only tags that it reads anyway. The address must lie between the first block and the last
-//! sentinel and be a multiple of the granule. The header must be that of a live block with a size. The next header must
-//! lie in the heap and must say that this block is live. Neither may have an undefined bit set. If the previous block
-//! is free, its header must equal its footer. A block freed twice fails the check of its own header or, if it is now in
-//! the middle of a larger free block and its header is intact, that of the next or the previous one. With
-//! [`Full`](crate::mechanism::validation::Full) validation, the heap checks the other tags as well, seals the headers of
-//! live blocks, and checks the block that it allocates. Any failure is reported to the [`hook`], and the call has no
-//! effect.
+//! sentinel and be a multiple of the granule. The header must have a size; on x86-64, where that takes no further test,
+//! it must also say that the block is live and have no undefined bit set. The next header must lie in the heap, must say
+//! that this block is live, and must have no undefined bit set. If the previous block is free, its header must equal its
+//! footer. A block freed twice fails the check of the next header or, if it is now in the middle of a larger free block,
+//! that of the previous one. With [`Full`](crate::mechanism::validation::Full) validation, the heap checks the other tags
+//! as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is reported to the
+//! [`hook`], and the call has no effect.
 
 mod header;
 mod index;
@@ -163,6 +163,17 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     unsafe fn header(&self, block: Offset) -> Header<W, G> {
         // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
         Header::of(unsafe { self.memory().load(block.down(W::BYTES)) })
+    }
+
+    /// Loads the header of a block again: testing a flag in memory is cheaper than keeping it in a register.
+    ///
+    /// # Safety
+    ///
+    /// As [`header`](Self::header).
+    #[inline(always)]
+    unsafe fn reload_header(&self, block: Offset) -> Header<W, G> {
+        // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
+        Header::of(W::get(unsafe { self.memory().at::<W::Word>(block.down(W::BYTES)).read_volatile() }))
     }
 
     /// Writes the header of a block.
@@ -355,7 +366,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 I::insert(self.memory(), summary, remainder, rest, place);
                 granted
             } else {
-                let size = if I::MIN_REST > W::GRANULE { size } else { granted };
+                // Both are equal without a rest. On x86-64, the size is not in a register any more.
+                let size = if cfg!(target_arch = "x86_64") && I::MIN_REST <= W::GRANULE { granted } else { size };
                 let next = block.up(size);
                 let header = self.header(next);
                 let header = if G::IS_FULL { header.with_prev_flipped() } else { header.with_prev_free(false) };
@@ -498,8 +510,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe { self.try_release_at(block) }
     }
 
-    /// See [`try_release`](Self::try_release). Each case of the previous and the next block has code of its own, which
-    /// tests each header once.
+    /// See [`try_release`](Self::try_release). On x86-64, each case of the previous and the next block has code of its
+    /// own, which tests each header once. Processors with fewer addressing modes need more instructions for that.
     ///
     /// # Errors
     ///
@@ -517,8 +529,39 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             let mut summary = I::load(memory);
             let tag = self.header(block).live_tag();
-            let (size, start, end, whole, place);
-            if let Some(of_tag) = tag.live_size(true) {
+            let (size, start, end, whole, mut place);
+            if !cfg!(target_arch = "x86_64") {
+                size = tag.size();
+                let is_checked = G::IS_FULL || G::SETS_ASIDE;
+                if size == 0 || is_checked && tag.live_size(tag.is_prev_free()).is_none() {
+                    return misuse(block);
+                }
+                let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
+                if !next_header.is_after_live() || !self.is_sound_next(next, next_header) {
+                    return misuse(block);
+                }
+                place = I::NOWHERE;
+                let (mut from, mut to, mut bytes) = (block, next, size);
+                if self.reload_header(block).is_prev_free() {
+                    from = self.free_prev(block)?;
+                    bytes = bytes.wrapping_add(block.bytes_from(from));
+                    place = I::remove(memory, &mut summary, from);
+                    if G::IS_FULL {
+                        self.set_header(block, Header::free(0));
+                    }
+                } else {
+                    core::hint::cold_path();
+                }
+                if !next_header.is_live() {
+                    place = I::first_of(place, I::remove(memory, &mut summary, next));
+                    to = next.up(next_header.free_size());
+                    bytes = bytes.wrapping_add(next_header.free_size());
+                } else {
+                    core::hint::cold_path();
+                    self.set_flag(next, next_header.with_prev_flipped());
+                }
+                (start, end, whole) = (from, to, bytes);
+            } else if let Some(of_tag) = tag.live_size(true) {
                 size = of_tag;
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
                 if next_header.is_free() {

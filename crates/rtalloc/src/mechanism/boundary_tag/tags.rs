@@ -113,7 +113,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
                 return false;
             }
             let next_header = self.header(block.up(size));
-            Header::<W, G>::IS_SEALED || next_header.is_free() || next_header.follows_live()
+            Header::<W, G>::IS_SEALED || next_header.is_after_live()
         }
     }
 
