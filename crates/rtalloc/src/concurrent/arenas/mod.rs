@@ -130,7 +130,7 @@
 //! <!-- figures: arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `arenas` | 5,955, 5,959, 86 | 4 B | 16 B | 1,500 B, 2,012 B | 9.1 %, 21.7 % |
+//! | `arenas` | 5,634, 5,642, 86 | 4 B | 16 B | 1,500 B, 2,012 B | 9.1 %, 21.7 % |
 //!
 //! Measured 2026-11-27 at 0747602 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
