@@ -170,7 +170,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         unsafe { memory.store_bits(index_word_at::<W>(), Self::names::<W>(max_block)) };
         for word in 0..Self::bitmap_bytes::<W>() / size_of::<usize>() {
             // SAFETY: the bitmap lies in the control structure, which the index initialises.
-            unsafe { memory.store_bits(Self::bitmap(memory).at.up(word * size_of::<usize>()), 0) }
+            unsafe { memory.store_bits(Self::bitmap_at::<W>().up(word * size_of::<usize>()), 0) }
         }
         for class in Self::classes::<W>(max_block) {
             // SAFETY: the heads lie in the control structure, which the index initialises.
