@@ -39,8 +39,13 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         if self.is_foreign(address) {
             return None;
         }
+        let block = self.memory().offset(address).bytes();
         // One register for the block and its address, which is then computed from the offset where it is reported.
-        Some(Offset::new(computed(self.memory().offset(address).bytes() as u64) as usize))
+        let block = match cfg!(target_arch = "x86_64") {
+            true => computed(block as u64) as usize,
+            false => W::get(W::put(block)),
+        };
+        Some(Offset::new(block))
     }
 
     /// The block after one of this size that begins at `block`, and its header; `None` if it is beyond the heap.
