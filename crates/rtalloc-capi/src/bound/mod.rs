@@ -38,7 +38,7 @@ pub enum rt_operation {
 }
 
 /// The most functions a proof covers.
-const MAX_FUNCTIONS: usize = 24;
+const MAX_FUNCTIONS: usize = 28;
 /// Functions begin at a multiple of this, and the hash is compared after each stride.
 const STRIDE_BYTES: usize = 16;
 /// A displacement to data, which is not followed.

@@ -3,7 +3,6 @@
 use crate::concurrent::arenas::remote_queue::{PendingBits, QueuedFree, RemoteQueue};
 use crate::concurrent::atomics::{Atomics, Shared};
 use crate::contract::{Corruption, Refusals, SharedError, Steps};
-use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// A value in a cache line of its own, because other threads write it than its neighbours in memory.
@@ -151,30 +150,6 @@ impl<A: Atomics> Refused<A> {
             contended: self.contended.load(Relaxed),
             pending: self.pending.load(Relaxed),
         }
-    }
-}
-
-/// A result of a slow path. It is returned in two registers, so that the fast path needs no memory for it.
-pub(super) struct SlowResult {
-    block: Option<NonNull<u8>>,
-    /// Why none was allocated.
-    error: SharedError,
-}
-
-impl From<Result<NonNull<u8>, SharedError>> for SlowResult {
-    #[inline(always)]
-    fn from(answer: Result<NonNull<u8>, SharedError>) -> Self {
-        match answer {
-            Ok(block) => SlowResult { block: Some(block), error: SharedError::Exhausted },
-            Err(error) => SlowResult { block: None, error },
-        }
-    }
-}
-
-impl From<SlowResult> for Result<NonNull<u8>, SharedError> {
-    #[inline(always)]
-    fn from(SlowResult { block, error }: SlowResult) -> Self {
-        block.ok_or(error)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which classes have a free block: one bit per class, searched without a loop.
 //!
-//! The first word of a set is its summary, which an operation holds in a register.
+//! One word of a set is its summary, which an operation holds in a register.
 
-use crate::mechanism::bits::{first_set, floor_log2, with_bit, without_bit};
+use crate::mechanism::bits::{all_but, first_set, floor_log2, with_bit, without_bit};
 use crate::mechanism::memory::{Memory, Offset};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Class;
@@ -12,13 +12,15 @@ use core::num::NonZeroUsize;
 /// Bits of one word.
 const BITS: usize = usize::BITS as usize;
 
-/// Where a set of classes is. Offset and class are constants at every call, and so is what is derived from them.
+/// Where a set of classes is. Offsets and class are constants at every call, and so is what is derived from them.
 #[derive(Clone, Copy, Debug)]
 pub struct BitmapView<W> {
     /// The memory of the control structure.
     pub memory: Memory<W>,
-    /// Offset of the set's first word.
+    /// Offset of the set's first leaf.
     pub at: Offset,
+    /// Offset of the summary, or of the only word.
+    pub summary_at: Offset,
     /// The class before the first one with a bit.
     pub below: Class,
 }
@@ -31,8 +33,8 @@ impl<W: Width> BitmapView<W> {
     /// The view is that of a set.
     #[inline(always)]
     pub unsafe fn summary(self) -> usize {
-        // SAFETY: a set has a first word: initialised, aligned, in the control structure.
-        unsafe { self.memory.load_bits(self.at) }
+        // SAFETY: a set has a summary: initialised, aligned, in the control structure.
+        unsafe { self.memory.load_bits(self.summary_at) }
     }
 
     /// Writes the summary.
@@ -42,15 +44,15 @@ impl<W: Width> BitmapView<W> {
     /// As [`summary`](Self::summary).
     #[inline(always)]
     pub unsafe fn set_summary(self, summary: usize) {
-        // SAFETY: a set has a first word: aligned, in the control structure.
-        unsafe { self.memory.store_bits(self.at, summary) }
+        // SAFETY: a set has a summary: aligned, in the control structure.
+        unsafe { self.memory.store_bits(self.summary_at, summary) }
     }
 
     /// Offset of a leaf's word.
     #[inline(always)]
     fn leaf_at(self, leaf: Leaf) -> Offset {
         let first = Leaf::of(self.below).0.wrapping_mul(size_of::<usize>());
-        self.at.up(size_of::<usize>()).down(first).up(leaf.0.wrapping_mul(size_of::<usize>()))
+        self.at.down(first).up(leaf.0.wrapping_mul(size_of::<usize>()))
     }
 
     /// Reads a leaf.
@@ -133,12 +135,6 @@ pub trait Bitmap: Sealed + Copy + core::fmt::Debug + 'static {
     unsafe fn agrees<W: Width>(set: BitmapView<W>, class: Class, is_member: bool) -> bool;
 }
 
-/// All bits except that of `number`, modulo the word width.
-#[inline(always)]
-fn all_but(number: usize) -> usize {
-    (!1usize).rotate_left(number as u32)
-}
-
 /// All bits above that of `number`, modulo the word width.
 #[inline(always)]
 fn above(number: usize) -> usize {
@@ -177,7 +173,7 @@ impl Bitmap for OneWord {
 
     #[inline(always)]
     unsafe fn remove<W: Width>(_: BitmapView<W>, members: &mut usize, class: Class) {
-        *members &= all_but(class.number());
+        *members &= all_but(class.number()).0;
     }
 
     #[inline(always)]
@@ -192,7 +188,7 @@ impl Bitmap for OneWord {
     }
 }
 
-/// Two levels: a summary word with one bit per leaf that is not zero, then the leaf words.
+/// Two levels: leaf words, and before or after them a summary word with one bit per leaf that is not zero.
 ///
 /// The levels follow the machine word, not the class map: with J = 5 on a 64-bit machine a leaf spans two power-of-two
 /// ranges, which halves the number of leaves.
@@ -261,10 +257,11 @@ impl Bitmap for TwoLevel {
 
     #[inline(always)]
     unsafe fn remove<W: Width>(set: BitmapView<W>, summary: &mut usize, class: Class) {
-        let leaf = Leaf::of(class);
+        let (others, number) = all_but(class.number());
+        let leaf = Leaf::of(Class::new(number));
         // SAFETY: the view is that of a set with a leaf for the class: an initialised word of it.
         unsafe {
-            let members = set.leaf(leaf) & all_but(class.number());
+            let members = set.leaf(leaf) & others;
             set.set_leaf(leaf, members);
             if members == 0 {
                 *summary = without_bit(*summary, leaf.bit());

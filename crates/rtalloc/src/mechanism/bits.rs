@@ -106,6 +106,30 @@ pub fn without_bit(word: usize, index: usize) -> usize {
     }
 }
 
+/// All bits except that of `index`, modulo the word width, and the index.
+///
+/// # Time
+///
+/// Constant. On x86-64, what is computed from the returned index is computed after the rotation, in the register in
+/// which that needs its count.
+#[inline(always)]
+pub fn all_but(index: usize) -> (usize, usize) {
+    let word = !1_usize;
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let (mut word, mut index) = (word, index);
+        // SAFETY: the instruction reads and writes only its operands.
+        unsafe {
+            core::arch::asm!("rol {word}, cl", word = inout(reg) word, inout("rcx") index, options(pure, nomem, nostack));
+        }
+        (word, index)
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    {
+        (word.rotate_left(index as u32), index)
+    }
+}
+
 /// Returns `word` unchanged, as a value the compiler cannot see through: later tests use it directly and are not
 /// rewritten in terms of its inputs, which would take registers.
 ///

@@ -35,6 +35,7 @@ pub mod frame;
 pub mod free_list;
 pub mod memory;
 pub mod page;
+pub(crate) mod pair_result;
 pub mod policy_heap;
 pub mod segregated;
 pub mod size_class;

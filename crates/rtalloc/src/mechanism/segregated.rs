@@ -3,7 +3,7 @@
 //! Layout of the control structure:
 //!
 //! ```text
-//! [heap's words, number of names] base: [null][bitmap: summary, leaves][head of the smallest class] ... [the largest]
+//! [heap's words, number of names] base: [null][bitmap][head of the smallest class] ... [the largest]
 //! ```
 //!
 //! A block is unlinked without its size: the first block of a list has its class for `prev`. A number is taken for a
@@ -66,7 +66,14 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// The bitmap, which follows the null node.
     #[inline(always)]
     fn bitmap<W: Width>(memory: Memory<W>) -> BitmapView<W> {
-        BitmapView { memory, at: Self::bitmap_at::<W>(), below: C::below::<W>() }
+        let at = Self::bitmap_at::<W>();
+        let leaves_bytes = Self::bitmap_bytes::<W>() - size_of::<usize>();
+        // Near the base, the summary's offset is in every instruction of Armv6-M.
+        let (at, summary_at) = match cfg!(target_arch = "x86_64") {
+            true => (at, at.up(leaves_bytes)),
+            false => (at.up(size_of::<usize>()), at),
+        };
+        BitmapView { memory, at, summary_at, below: C::below::<W>() }
     }
 
     /// Offset of the bitmap.
@@ -118,7 +125,8 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     }
 
     /// The least number that is taken for a class: that of the smallest block's class, or less where heads of classes
-    /// below it would be in the control structure, too.
+    /// below it would be in the control structure, too. That of class 0 is there where class numbers begin near zero:
+    /// the end of the summary, which an operation writes at its own end, whatever a removal stored there.
     #[inline(always)]
     fn least_name<W: Width>() -> usize {
         let before_base = (Self::heads_at::<W>().bytes() as isize).min(0).unsigned_abs();
@@ -162,7 +170,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         unsafe { memory.store_bits(index_word_at::<W>(), Self::names::<W>(max_block)) };
         for word in 0..Self::bitmap_bytes::<W>() / size_of::<usize>() {
             // SAFETY: the bitmap lies in the control structure, which the index initialises.
-            unsafe { memory.store_bits(Self::bitmap(memory).at.up(word * size_of::<usize>()), 0) }
+            unsafe { memory.store_bits(Self::bitmap_at::<W>().up(word * size_of::<usize>()), 0) }
         }
         for class in Self::classes::<W>(max_block) {
             // SAFETY: the heads lie in the control structure, which the index initialises.

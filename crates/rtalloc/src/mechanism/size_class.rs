@@ -1,6 +1,6 @@
 //! Size classes, and maps from block sizes to them.
 
-use crate::mechanism::bits::floor_log2;
+use crate::mechanism::bits::{computed, floor_log2};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
@@ -125,10 +125,34 @@ impl<const J: u32> TwoLevelClasses<J> {
 }
 
 impl<const J: u32> TwoLevelClasses<J> {
+    /// What is subtracted from every class number: a multiple of the word width, so that bits are numbered as without.
+    /// On x86-64, where the sum of two numbers and a constant is one instruction, class numbers begin near zero. Then
+    /// no number is below the first class's, and removing a block tests for greater ones only.
+    const fn less(granule: usize) -> usize {
+        let first = (granule.ilog2() as usize) << J;
+        if cfg!(all(target_arch = "x86_64", not(miri))) { first & !(usize::BITS as usize - 1) } else { 0 }
+    }
+
+    /// The class of a quotient by 2^shift, both constant.
+    #[inline(always)]
+    fn constant<W: Width>(quotient: usize, shift: u32) -> Class {
+        Class::new(quotient + ((shift as usize) << J) - Self::less(W::GRANULE))
+    }
+
     /// The class of a quotient by 2^shift.
     #[inline(always)]
-    fn numbered(quotient: usize, shift: u32) -> Class {
-        Class::new(quotient + ((shift as usize) << J))
+    fn numbered<W: Width>(quotient: usize, shift: u32) -> Class {
+        let first = (shift as usize) << J;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if const { Self::less(W::GRANULE) != 0 } {
+            let number: usize;
+            // SAFETY: the instruction reads and writes only its operands.
+            unsafe {
+                core::arch::asm!("lea {number}, [{quotient} + {first} - {less}]", number = lateout(reg) number, quotient = in(reg) quotient, first = in(reg) first, less = const Self::less(W::GRANULE), options(pure, nomem, nostack, preserves_flags));
+            }
+            return Class::new(number);
+        }
+        Class::new(quotient + first)
     }
 }
 
@@ -137,18 +161,18 @@ impl<const J: u32> Sealed for TwoLevelClasses<J> {}
 impl<const J: u32> Classes for TwoLevelClasses<J> {
     #[inline(always)]
     fn below<W: Width>() -> Class {
-        Self::numbered(0, W::GRANULE.ilog2())
+        Self::constant::<W>(0, W::GRANULE.ilog2())
     }
 
     #[inline(always)]
     fn highest<W: Width>() -> Class {
-        Self::numbered((2 << J) - 1, W::MAX.ilog2() - J)
+        Self::constant::<W>((2 << J) - 1, W::MAX.ilog2() - J)
     }
 
     #[inline(always)]
     fn class_of<W: Width>(size: usize) -> Class {
         let shift = Self::shift::<W>(size);
-        Self::numbered(size >> shift, shift)
+        Self::numbered::<W>(size >> shift, shift)
     }
 
     #[inline(always)]
@@ -157,11 +181,13 @@ impl<const J: u32> Classes for TwoLevelClasses<J> {
         // carries into the next.
         let shift = Self::shift::<W>(last);
         let quotient = last >> shift;
-        (Self::numbered(quotient, shift), (quotient + 1) << shift)
+        let rounded = computed(((quotient + 1) << shift) as u64) as usize;
+        (Self::numbered::<W>(quotient, shift), rounded)
     }
 
     #[inline(always)]
     fn size<W: Width>(class: Class) -> usize {
+        let class = class.up(Self::less(W::GRANULE));
         let shift = ((class.number() >> J).saturating_sub(1)).max(W::GRANULE.ilog2() as usize);
         class.down(shift << J).number() << shift
     }

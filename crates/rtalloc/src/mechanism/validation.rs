@@ -48,7 +48,7 @@ impl Validation for BasicSettingAside {
 /// machine. [`Offset16`](crate::mechanism::word::Offset16) has no seal; the tags must agree, and the user's bytes may
 /// happen to look like valid tags.
 ///
-/// The cost is at most 21 instructions per allocate (25 at alignments beyond the granule) and 27 per deallocate, on
+/// The cost is at most 21 instructions per allocate (24 at alignments beyond the granule) and 28 per deallocate, on
 /// x86-64.
 ///
 /// Neither `Basic` nor `Full` validation knows the gaps between the regions of a heap: a foreign pointer into a gap,

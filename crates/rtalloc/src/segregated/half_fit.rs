@@ -43,8 +43,8 @@
 //! <!-- figures: half-fit half-fit-rounded -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `half-fit` | 44, 120, 62 | 4 B | 16 B | 124 B, 140 B | 40.3 %, 31.5 % |
-//! | `half-fit-rounded` | 45, 120, 62 | 4 B | 16 B | 124 B, 140 B | 58.9 %, 39.5 % |
+//! | `half-fit` | 43, 82, 58 | 4 B | 16 B | 124 B, 140 B | 40.3 %, 31.5 % |
+//! | `half-fit-rounded` | 44, 82, 58 | 4 B | 16 B | 124 B, 140 B | 58.9 %, 39.5 % |
 //!
 //! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->

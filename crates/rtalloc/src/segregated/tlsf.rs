@@ -56,10 +56,10 @@
 //! <!-- figures: tlsf tlsf-exact tlsf-small tlsf-full-validation -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `tlsf` | 77, 162, 76 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
-//! | `tlsf-exact` | 76, 162, 76 | 4 B | 16 B | 1,180 B, 1,692 B | 7.2 %, 25.7 % |
-//! | `tlsf-small` | 77, 169, 78 | 2 B | 8 B | 254 B, - | -, - |
-//! | `tlsf-full-validation` | 98, 182, 105 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
+//! | `tlsf` | 74, 125, 68 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
+//! | `tlsf-exact` | 75, 125, 68 | 4 B | 16 B | 1,180 B, 1,692 B | 7.2 %, 25.7 % |
+//! | `tlsf-small` | 75, 132, 72 | 2 B | 8 B | 254 B, - | -, - |
+//! | `tlsf-full-validation` | 95, 149, 96 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //!
 //! Measured 2026-11-27 at dca3b4d by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->

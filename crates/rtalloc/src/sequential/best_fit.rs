@@ -20,7 +20,7 @@
 //! <!-- figures: best-fit -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `best-fit` | 51 + 15 per free block, 120 + 15 per free block, 47 | 4 B | 16 B | 60 B, 60 B | 6.9 %, 21.6 % |
+//! | `best-fit` | 50 + 15 per free block, 86 + 15 per free block, 44 | 4 B | 16 B | 60 B, 60 B | 6.9 %, 21.6 % |
 //!
 //! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->

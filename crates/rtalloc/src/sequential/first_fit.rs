@@ -28,8 +28,8 @@
 //! <!-- figures: first-fit first-fit-address -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `first-fit` | 37 + 7 per free block, 105 + 7 per free block, 46 | 4 B | 16 B | 60 B, 60 B | 86.8 %, 285.1 % |
-//! | `first-fit-address` | 37 + 7 per free block, 106 + 12 per free block, 46 + 5 per free block | 4 B | 16 B | 60 B, 60 B | 11.4 %, 22.0 % |
+//! | `first-fit` | 36 + 7 per free block, 69 + 7 per free block, 43 | 4 B | 16 B | 60 B, 60 B | 86.8 %, 285.1 % |
+//! | `first-fit-address` | 36 + 7 per free block, 73 + 12 per free block, 38 + 5 per free block | 4 B | 16 B | 60 B, 60 B | 11.4 %, 22.0 % |
 //!
 //! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->

@@ -37,8 +37,8 @@
 //! <!-- figures: next-fit next-fit-lifo -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `next-fit` | 39 + 7 per free block, 107 + 12 per free block, 50 + 5 per free block | 4 B | 16 B | 60 B, 60 B | 779.0 %, 1335.8 % |
-//! | `next-fit-lifo` | 39 + 7 per free block, 103 + 7 per free block, 53 | 4 B | 16 B | 60 B, 60 B | 454.9 %, 106.4 % |
+//! | `next-fit` | 38 + 7 per free block, 73 + 12 per free block, 38 + 5 per free block | 4 B | 16 B | 60 B, 60 B | 779.0 %, 1335.8 % |
+//! | `next-fit-lifo` | 38 + 7 per free block, 70 + 7 per free block, 49 | 4 B | 16 B | 60 B, 60 B | 454.9 %, 106.4 % |
 //!
 //! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->

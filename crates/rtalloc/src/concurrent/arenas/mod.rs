@@ -130,7 +130,7 @@
 //! <!-- figures: arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `arenas` | 5,955, 5,959, 86 | 4 B | 16 B | 1,500 B, 2,012 B | 9.1 %, 21.7 % |
+//! | `arenas` | 5,634, 5,642, 86 | 4 B | 16 B | 1,500 B, 2,012 B | 9.1 %, 21.7 % |
 //!
 //! Measured 2026-11-27 at 0747602 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
@@ -142,12 +142,13 @@ mod verify;
 
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::{Atomics, Native};
-use crate::concurrent::slots::{Common, Line, Refused, SlowResult, times};
+use crate::concurrent::slots::{Common, Line, Refused, times};
 use crate::contract::{
     AllocError, Block, Contract, Corruption, InitError, LoopBound, Mechanism, MisuseKind, Observable, Operation,
     Progress, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps, loop_bound,
 };
 use crate::hook::report;
+use crate::mechanism::pair_result::PairResult;
 use crate::region::{Region, round_up};
 use crate::segregated::Tlsf;
 use core::cell::Cell;
@@ -504,7 +505,7 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
     /// Allocates when there are queued remote frees.
     #[cold]
     #[inline(never)]
-    fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
+    fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
         self.take_back(self.view.plan().reclaim_budget);
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block).into(),
@@ -515,7 +516,7 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
     /// Allocates after the heap has refused. It refuses again with the reason, which was dropped on the way here.
     #[cold]
     #[inline(never)]
-    fn allocate_after_miss(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
+    fn allocate_after_miss(&mut self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
         self.after_miss(|slot| slot.arena().allocate_bytes(size_bytes, align_bytes)).into()
     }
 

@@ -5,9 +5,10 @@ use super::pool::Missed;
 use super::{Own, Place, PooledArenas, View};
 use crate::concurrent::arenas::remote_queue::{Link, Pushed, QueuedFree};
 use crate::concurrent::atomics::{Atomics, Native};
-use crate::concurrent::slots::{Common, SlowResult};
+use crate::concurrent::slots::Common;
 use crate::contract::{AllocError, InPieces, LoopBound, MisuseKind, SharedError, Slot, loop_bound};
 use crate::hook::report;
+use crate::mechanism::pair_result::PairResult;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -275,7 +276,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     /// Allocates when there are queued remote frees.
     #[cold]
     #[inline(never)]
-    fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
+    fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
         self.take_back(self.view.plan().reclaim_budget);
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block).into(),
@@ -286,7 +287,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     /// Allocates after the slot's heap has refused: from another piece, or as a long block.
     #[cold]
     #[inline(never)]
-    fn allocate_from_pool(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
+    fn allocate_from_pool(&mut self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
         self.draw_or_empty(size_bytes, align_bytes).map_err(|error| self.refuse(error)).into()
     }
 

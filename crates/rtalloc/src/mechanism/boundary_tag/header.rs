@@ -1,5 +1,6 @@
 //! The word before a block, its header: the block's size and two flags.
 
+use crate::mechanism::bits::computed;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
@@ -10,6 +11,12 @@ const LIVE: usize = 1;
 const PREV_FREE: usize = 2;
 /// Flag, in heaps that [set blocks aside](Validation::SETS_ASIDE): the block is live, and its user has freed it.
 const ASIDE: usize = 4;
+
+/// The flags of a live block that follows a free one, or not.
+#[inline(always)]
+fn live_flags(follows_free: bool) -> usize {
+    if follows_free { LIVE | PREV_FREE } else { LIVE }
+}
 
 /// Size and flags of a block. The size is a multiple of the granule, and the flags are below it:
 ///
@@ -29,10 +36,12 @@ impl<W: Width> Tag<W> {
         self.0 & !(W::GRANULE - 1)
     }
 
-    /// The same flags with another size.
+    /// The size of a live block that follows a free one, or not; `None` if any flag differs from that.
     #[inline(always)]
-    pub(super) fn with_size(self, size: usize) -> Self {
-        Tag(size | (self.0 - self.size()), PhantomData)
+    pub(super) fn live_size(self, follows_free: bool) -> Option<usize> {
+        // One test for all bits below the size.
+        let size = self.0.wrapping_sub(live_flags(follows_free));
+        (size & (W::GRANULE - 1) == 0).then_some(size)
     }
 
     /// Whether the block is live.
@@ -103,10 +112,10 @@ impl<W: Width, G: Validation> Header<W, G> {
         Self::of(size)
     }
 
-    /// The header of a live block that follows a live one.
+    /// The header of a live block that follows a free one, or not.
     #[inline(always)]
-    pub(super) fn live(size: usize) -> Self {
-        Self::of_live(Tag(size + LIVE, PhantomData))
+    pub(super) fn live(size: usize, follows_free: bool) -> Self {
+        Self::of_live(Tag(size + live_flags(follows_free), PhantomData))
     }
 
     /// The header of a live block.
@@ -159,10 +168,23 @@ impl<W: Width, G: Validation> Header<W, G> {
         self.0 & PREV_FREE != 0
     }
 
+    /// Whether the block is free, and every bit of the header is one of its size: one test.
+    #[inline(always)]
+    pub(super) fn is_free(self) -> bool {
+        self.0 & (W::GRANULE - 1) == 0
+    }
+
     /// Whether the previous block is live, and every bit is size or flag: one test.
     #[inline(always)]
-    pub(super) fn follows_live(self) -> bool {
+    pub(super) fn is_after_live(self) -> bool {
         self.0 & (PREV_FREE | Self::UNUSED) == 0
+    }
+
+    /// Whether the block is live and the previous one, too, and every bit is size or flag.
+    #[inline(always)]
+    pub(super) fn follows_live(self) -> bool {
+        // A test in place, like that of `is_free`; otherwise both would compare a copy of the flags.
+        computed(self.0 as u64) as usize & (LIVE | PREV_FREE | Self::UNUSED) == LIVE
     }
 
     /// The header of the same live block after the previous one was allocated or freed.

@@ -28,12 +28,13 @@
 //! # Misuse
 //!
 //! `deallocate` checks only tags that it reads anyway. The address must lie between the first block and the last
-//! sentinel and be a multiple of the granule. The header must have a size. The next header must lie in the heap, must
-//! say that this block is live, and must have no undefined bit set. If the previous block is free, its header must
-//! equal its footer. A block freed twice fails the check of the next header or, if it is now in the middle of a larger
-//! free block, that of the previous one. With [`Full`](crate::mechanism::validation::Full) validation, the heap checks
-//! the other tags as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is
-//! reported to the [`hook`], and the call has no effect.
+//! sentinel and be a multiple of the granule. The header must have a size; on x86-64, where that takes no further test,
+//! it must also say that the block is live and have no undefined bit set. The next header must lie in the heap, must say
+//! that this block is live, and must have no undefined bit set. If the previous block is free, its header must equal its
+//! footer. A block freed twice fails the check of the next header or, if it is now in the middle of a larger free block,
+//! that of the previous one. With [`Full`](crate::mechanism::validation::Full) validation, the heap checks the other tags
+//! as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is reported to the
+//! [`hook`], and the call has no effect.
 
 mod header;
 mod index;
@@ -47,7 +48,7 @@ mod verify;
 #[cfg(test)]
 mod white_box;
 
-use header::{Header, Tag};
+use header::Header;
 pub use index::{FreeIndex, Named};
 pub(crate) use index::{bytes_through, free_size, tag_contract};
 use tags::LiveBlock;
@@ -57,6 +58,7 @@ use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, O
 use crate::hook;
 use crate::mechanism::bits::computed;
 use crate::mechanism::memory::{Memory, Offset};
+use crate::mechanism::pair_result::PairResult;
 use crate::mechanism::stats::{NoStats, StatsPolicy};
 use crate::mechanism::validation::{Basic, BasicSettingAside, Validation};
 use crate::mechanism::word::{Offset32, Width};
@@ -231,6 +233,31 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
+    /// As [`refuse`](Self::refuse), as the last step of an allocation.
+    #[cold]
+    #[inline(never)]
+    fn refused(self, error: AllocError) -> PairResult<AllocError> {
+        let error = self.by_value().refuse(error);
+        Self::last_step(error, size_of::<T>() != 0)
+    }
+
+    /// As [`refuse_size`](Self::refuse_size), as the last step of an allocation.
+    #[cold]
+    #[inline(never)]
+    fn refused_size(self, size_bytes: usize) -> PairResult<AllocError> {
+        let error = self.by_value().refuse_size(size_bytes);
+        Self::last_step(error, size_of::<T>() != 0)
+    }
+
+    /// The result of a refusal. With a null that the compiler cannot see through, callers jump to the function that
+    /// returns it, and need no stack frame to return a null of their own. Without, they need no call if nothing is
+    /// counted.
+    #[inline(always)]
+    fn last_step(error: AllocError, is_jump: bool) -> PairResult<AllocError> {
+        let null = if is_jump { computed(0) as usize } else { 0 };
+        NonNull::new(core::ptr::without_provenance_mut(null)).ok_or(error).into()
+    }
+
     /// Whether the heap can never serve this size: one comparison for zero and for too large.
     #[inline(always)]
     fn is_unservable(&self, size_bytes: usize) -> bool {
@@ -259,31 +286,37 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     }
 
     /// Allocates; `align_bytes` is a power of two.
+    #[inline(always)]
+    fn serve(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        if align_bytes > W::GRANULE {
+            return self.by_value().serve_aligned(size_bytes, align_bytes).into();
+        }
+        self.serve_at_granule(size_bytes)
+    }
+
+    /// Allocates at the alignment of every block.
     ///
     /// ```text
     /// [free 96] -> [live 32][free 64]
     /// ```
     #[inline(always)]
-    fn serve(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        if align_bytes > W::GRANULE {
-            return self.by_value().serve_aligned(size_bytes, align_bytes);
-        }
+    fn serve_at_granule(&mut self, size_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if self.is_unservable(size_bytes) {
-            return Err(self.by_value().refuse_size(size_bytes));
+            return self.by_value().refused_size(size_bytes).into();
         }
         let memory = self.memory();
         // SAFETY: the index is initialised and returns a free block of at least the granted size.
         unsafe {
             let mut summary = I::load(memory);
             let Some((block, granted, place)) = I::take(memory, &mut summary, Self::last_byte(size_bytes)) else {
-                return Err(self.by_value().refuse(AllocError::Exhausted));
+                return self.by_value().refused(AllocError::Exhausted).into();
             };
             let size = free_size(memory, block);
             if G::IS_FULL && !self.is_whole(block, size, granted) {
                 I::store(memory, summary);
                 return Err(self.by_value().refuse_damaged(block));
             }
-            self.hand_out(&mut summary, block, size, granted, place);
+            self.hand_out(&mut summary, block, size, granted, place, false);
             I::store(memory, summary);
             Ok(memory.pointer(block))
         }
@@ -309,7 +342,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// # Safety
     ///
     /// `block` is free, of `size` bytes, at least `granted`, and in no list; `place` is where it was in the index. The
-    /// summary is loaded.
+    /// summary is loaded. `follows_free`: the block before it is free.
     #[inline(always)]
     unsafe fn hand_out(
         &mut self,
@@ -318,25 +351,30 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         size: usize,
         granted: usize,
         place: I::Place,
+        follows_free: bool,
     ) {
         // SAFETY: `block + size` is the next block or the sentinel, and the bytes up to it belong to the free block.
         unsafe {
             let rest = size - granted;
             let granted = if Self::is_rest(rest) {
+                // Not computed again as the difference for every use.
+                let rest = if I::MIN_REST > W::GRANULE { rest } else { computed(rest as u64) as usize };
                 let remainder = block.up(granted);
-                self.set_header(block, Header::live(granted));
+                self.set_header(block, Header::live(granted, follows_free));
                 self.set_header(remainder, Header::free(rest));
                 self.memory().store(Self::footer(remainder, rest), rest);
                 I::insert(self.memory(), summary, remainder, rest, place);
                 granted
             } else {
+                // Both are equal without a rest. On x86-64, the size is not in a register any more.
+                let size = if cfg!(target_arch = "x86_64") && I::MIN_REST <= W::GRANULE { granted } else { size };
                 let next = block.up(size);
                 let header = self.header(next);
                 let header = if G::IS_FULL { header.with_prev_flipped() } else { header.with_prev_free(false) };
                 // LLVM narrows a store that changes only some bits to one byte, which breaks store forwarding to the
                 // load of the header in `deallocate`. So the header is stored whole.
                 self.set_flag(next, Header::of(computed(header.word() as u64) as usize));
-                self.set_header(block, Header::live(size));
+                self.set_header(block, Header::live(size, follows_free));
                 size
             };
             self.count_allocated(block, granted);
@@ -349,7 +387,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         // SAFETY: `init` initialised the front and the control structure.
         unsafe {
             // From the base, which `stats` takes into account.
-            (*self.front()).stats.allocated(size - W::BYTES, block.up(size).bytes());
+            (*self.front()).stats.block_allocated(size, W::BYTES, block.up(size).bytes());
         }
     }
 
@@ -369,34 +407,31 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// [free 160] -> [free gap 48][live 64, payload aligned][free 48]
     /// ```
     #[inline(never)]
-    fn serve_aligned(mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        if self.is_unservable(size_bytes) {
-            return Err(self.by_value().refuse_size(size_bytes));
+    fn serve_aligned(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
+        // Whether it is not a power of two: it is not zero.
+        if align_bytes & (align_bytes - 1) != 0 || self.is_unservable(size_bytes) {
+            return self.refuse_aligned(size_bytes, align_bytes);
         }
-        // SAFETY: `init` initialised the front.
-        let limit = unsafe { (*self.front()).limit };
-        if align_bytes > limit {
-            return Err(self.by_value().refuse(AllocError::Alignment));
-        }
-        let last = Self::last_byte(size_bytes);
-        let most_gap = Self::most_gap(align_bytes);
-        if bytes_through::<W>(last + most_gap) > limit + W::BYTES {
-            return Err(self.by_value().refuse(AllocError::TooLarge));
+        // The limit is below half of the address space: the sum does not overflow.
+        let (last, most_gap) = (Self::last_byte(size_bytes), Self::most_gap(align_bytes));
+        if self.is_unplanned(last + most_gap) {
+            return self.refuse_aligned(size_bytes, align_bytes);
         }
         let memory = self.memory();
         // SAFETY: the index returns a free block with the byte `last + most_gap`; gap, block and rest divide it.
         unsafe {
             let mut summary = I::load(memory);
             let Some((found, _, place)) = I::take(memory, &mut summary, last + most_gap) else {
-                return Err(self.by_value().refuse(AllocError::Exhausted));
+                return self.refused_aligned(AllocError::Exhausted);
             };
             let found_size = free_size(memory, found);
             if G::IS_FULL && !self.is_whole(found, found_size, bytes_through::<W>(last + most_gap)) {
                 I::store(memory, summary);
-                return Err(self.by_value().refuse_damaged(found));
+                let error = self.refuse_damaged(found);
+                return Self::last_step(error, true);
             }
             let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
-            if gap != 0 && gap < I::MIN_BLOCK {
+            if I::MIN_BLOCK > W::GRANULE && gap != 0 && gap < I::MIN_BLOCK {
                 // The fewest further alignments that make the gap as large as a block.
                 gap += match I::MIN_BLOCK > 2 * W::GRANULE {
                     true => (I::MIN_BLOCK - gap + align_bytes - 1) & !(align_bytes - 1),
@@ -404,21 +439,50 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 };
             }
             let block = found.up(gap);
-            let size = found_size - gap;
-            let mut place = place;
+            let granted = bytes_through::<W>(last);
             if gap != 0 {
                 self.set_header(found, Header::free(gap));
                 memory.store(Self::footer(found, gap), gap);
                 I::insert(memory, &mut summary, found, gap, place);
-                place = I::NOWHERE;
+                self.hand_out(&mut summary, block, found_size - gap, granted, I::NOWHERE, true);
+            } else {
+                core::hint::cold_path();
+                self.hand_out(&mut summary, block, found_size, granted, place, false);
             }
-            self.hand_out(&mut summary, block, size, bytes_through::<W>(last), place);
             I::store(memory, summary);
-            if gap != 0 {
-                self.set_header(block, self.header(block).with_prev_flipped());
-            }
-            Ok(memory.pointer(block))
+            Ok(memory.pointer(block)).into()
         }
+    }
+
+    /// Whether the heap is planned for no block with this last byte.
+    #[inline(always)]
+    fn is_unplanned(&self, last: usize) -> bool {
+        // SAFETY: `init` initialised the front.
+        last.wrapping_sub(W::BYTES) >= unsafe { (*self.front()).limit }
+    }
+
+    /// Refuses a request at an alignment beyond the granule.
+    #[cold]
+    #[inline(never)]
+    fn refuse_aligned(self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
+        let error = if !align_bytes.is_power_of_two() {
+            self.refuse(AllocError::Alignment)
+        } else if self.is_unservable(size_bytes) {
+            self.refuse_size(size_bytes)
+        } else {
+            // SAFETY: `init` initialised the front.
+            let limit = unsafe { (*self.front()).limit };
+            self.refuse(if align_bytes > limit { AllocError::Alignment } else { AllocError::TooLarge })
+        };
+        Self::last_step(error, true)
+    }
+
+    /// As [`refused`](Self::refused), at an alignment beyond the granule.
+    #[cold]
+    #[inline(never)]
+    fn refused_aligned(self, error: AllocError) -> PairResult<AllocError> {
+        let error = self.refuse(error);
+        Self::last_step(error, true)
     }
 
     /// Deallocates.
@@ -428,44 +492,126 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// ```
     #[inline(always)]
     fn release(&mut self, address: usize) {
-        if self.try_release(address).is_none() {
+        if let Err(address) = self.try_release(address) {
             self.by_value().report_misuse(address);
         }
     }
 
     /// Deallocates the block at an address if its tags are those of a live block. Returns the free block that it is in
     /// then: its offset and its size.
+    ///
+    /// # Errors
+    ///
+    /// The address, if they are not.
     #[inline(always)]
-    fn try_release(&mut self, address: usize) -> Option<(Offset, usize)> {
+    fn try_release(&mut self, address: usize) -> Result<(Offset, usize), usize> {
+        let block = self.placed(address).ok_or(address)?;
+        // SAFETY: a block can be at the offset.
+        unsafe { self.try_release_at(block) }
+    }
+
+    /// See [`try_release`](Self::try_release). On x86-64, each case of the previous and the next block has code of its
+    /// own, which tests each header once. Processors with fewer addressing modes need more instructions for that.
+    ///
+    /// # Errors
+    ///
+    /// The address of the block.
+    ///
+    /// # Safety
+    ///
+    /// [`placed`](Self::placed) returned the offset.
+    #[inline(always)]
+    unsafe fn try_release_at(&mut self, block: Offset) -> Result<(Offset, usize), usize> {
         let memory = self.memory();
-        let LiveBlock { block, size, next, next_header, .. } = self.live_block(address)?;
-        // SAFETY: the tags are those of a live block, so the words before and after it are tags.
+        let misuse = |block: Offset| Err(memory.address(block));
+        // SAFETY: the word before the block is the heap's. Nothing is written before all tags were checked, and then
+        // they are those of a live block and its neighbours.
         unsafe {
-            let (mut start, mut end, mut whole) = (block, next, size);
-            let mut place = I::NOWHERE;
             let mut summary = I::load(memory);
-            if self.reload_header(block).is_prev_free() {
-                start = self.free_prev(address, block)?;
-                whole = whole.wrapping_add(block.bytes_from(start));
-                place = I::remove(memory, &mut summary, start);
+            let tag = self.header(block).live_tag();
+            let (size, start, end, whole, mut place);
+            if !cfg!(target_arch = "x86_64") {
+                size = tag.size();
+                let is_checked = G::IS_FULL || G::SETS_ASIDE;
+                if size == 0 || is_checked && tag.live_size(tag.is_prev_free()).is_none() {
+                    return misuse(block);
+                }
+                let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
+                if !next_header.is_after_live() || !self.is_sound_next(next, next_header) {
+                    return misuse(block);
+                }
+                place = I::NOWHERE;
+                let (mut from, mut to, mut bytes) = (block, next, size);
+                if self.reload_header(block).is_prev_free() {
+                    from = self.free_prev(block)?;
+                    bytes = bytes.wrapping_add(block.bytes_from(from));
+                    place = I::remove(memory, &mut summary, from);
+                    if G::IS_FULL {
+                        self.set_header(block, Header::free(0));
+                    }
+                } else {
+                    core::hint::cold_path();
+                }
+                if !next_header.is_live() {
+                    place = I::first_of(place, I::remove(memory, &mut summary, next));
+                    to = next.up(next_header.free_size());
+                    bytes = bytes.wrapping_add(next_header.free_size());
+                } else {
+                    core::hint::cold_path();
+                    self.set_flag(next, next_header.with_prev_flipped());
+                }
+                (start, end, whole) = (from, to, bytes);
+            } else if let Some(of_tag) = tag.live_size(true) {
+                size = of_tag;
+                let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
+                if next_header.is_free() {
+                    if !self.is_sound_next(next, next_header) {
+                        return misuse(block);
+                    }
+                    start = self.free_prev(block)?;
+                    let place_of_prev = I::remove(memory, &mut summary, start);
+                    place = I::first_of(place_of_prev, I::remove(memory, &mut summary, next));
+                    end = next.up(next_header.free_size());
+                    whole = size.wrapping_add(block.bytes_from(start)).wrapping_add(next_header.free_size());
+                } else {
+                    core::hint::cold_path();
+                    if !next_header.follows_live() || !self.is_sound_next(next, next_header) {
+                        return misuse(block);
+                    }
+                    start = self.free_prev(block)?;
+                    place = I::remove(memory, &mut summary, start);
+                    self.set_flag(next, next_header.with_prev_flipped());
+                    end = next;
+                    whole = size.wrapping_add(block.bytes_from(start));
+                }
                 if G::IS_FULL {
                     self.set_header(block, Header::free(0));
                 }
             } else {
                 core::hint::cold_path();
+                let Some(of_tag) = tag.live_size(false).filter(|size| *size != 0) else { return misuse(block) };
+                size = of_tag;
+                let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
+                start = block;
+                if next_header.is_free() {
+                    if !self.is_sound_next(next, next_header) {
+                        return misuse(block);
+                    }
+                    place = I::remove(memory, &mut summary, next);
+                    end = next.up(next_header.free_size());
+                    whole = size.wrapping_add(next_header.free_size());
+                } else {
+                    if !next_header.follows_live() || !self.is_sound_next(next, next_header) {
+                        return misuse(block);
+                    }
+                    self.set_flag(next, next_header.with_prev_flipped());
+                    (end, whole, place) = (next, size, I::NOWHERE);
+                }
             }
-            if !next_header.is_live() {
-                place = I::first_of(place, I::remove(memory, &mut summary, next));
-                end = next.up(next_header.free_size());
-                whole = whole.wrapping_add(next_header.free_size());
-            } else {
-                core::hint::cold_path();
-                self.set_flag(next, next_header.with_prev_flipped());
-            }
-            (*self.front()).stats.freed(size - W::BYTES);
+            (*self.front()).stats.block_freed(size, W::BYTES);
             self.make_free(&mut summary, start, end, whole, place);
             I::store(memory, summary);
-            Some((start, whole))
+            Ok((start, whole))
         }
     }
 
@@ -508,10 +654,14 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
 
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        if !align_bytes.is_power_of_two() {
-            return Err(self.by_value().refuse(AllocError::Alignment));
+        if align_bytes > W::GRANULE {
+            // It refuses what is not a power of two.
+            return self.by_value().serve_aligned(size_bytes, align_bytes).into();
         }
-        self.by_value().serve(size_bytes, align_bytes)
+        if !align_bytes.is_power_of_two() {
+            return self.by_value().refused(AllocError::Alignment).into();
+        }
+        self.by_value().serve_at_granule(size_bytes)
     }
 
     #[inline(always)]
@@ -549,7 +699,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
 
     fn stats(&self) -> Option<Stats> {
         // SAFETY: `init` initialised the front.
-        let stats = unsafe { (*self.front()).stats.stats(self.largest_allocatable()) }?;
+        let stats = unsafe { (*self.front()).stats.block_stats(W::BYTES, self.largest_allocatable()) }?;
         Some(Stats {
             high_water_bytes: stats.high_water_bytes.saturating_sub(self.first_region_block().bytes()),
             ..stats
@@ -598,13 +748,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send> SetAside<'r> for T
 
     #[inline(always)]
     unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize> {
-        let address = block.addr().get();
-        let LiveBlock { block, tag, size, .. } = self.live_block(address)?;
-        // SAFETY: the tags are those of a live block whose previous one is free, so the word before them is a footer.
-        if tag.is_prev_free() && unsafe { self.free_prev(address, block) }.is_none() {
-            return None;
-        }
-        Some(size - W::BYTES)
+        self.live_block(block.addr().get()).map(|live| live.size - W::BYTES)
     }
 
     #[inline(always)]

@@ -97,7 +97,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
         let (first, sentinel) = self.ends(&piece);
         // SAFETY: the piece is the heap's from now on, and in no list.
         unsafe {
-            self.set_header(sentinel, Header::live(0).with_prev_free(true));
+            self.set_header(sentinel, Header::live(0, true));
             let mut summary = I::load(memory);
             self.make_free(&mut summary, first, sentinel, sentinel.bytes_from(first), I::NOWHERE);
             I::store(memory, summary);
@@ -124,10 +124,12 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
 
     #[inline(always)]
     unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
-        let address = block.addr().get();
-        let Some((start, size)) = self.by_value().try_release(address) else {
-            self.by_value().report_misuse(address);
-            return None;
+        let (start, size) = match self.by_value().try_release(block.addr().get()) {
+            Ok(free) => free,
+            Err(address) => {
+                self.by_value().report_misuse(address);
+                return None;
+            }
         };
         let first = self.memory().address(start);
         Some(first.wrapping_sub(W::GRANULE)..first.wrapping_add(size))

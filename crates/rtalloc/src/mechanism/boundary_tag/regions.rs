@@ -38,7 +38,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         let cut_after = region.end() - memory.address(sentinel.up(4 * W::BYTES));
         // SAFETY: both offsets are whole granules in `region`, which has room for the header and for the record.
         unsafe {
-            self.set_header(sentinel, Header::live(0).with_prev_free(true));
+            self.set_header(sentinel, Header::live(0, true));
             self.set_record(sentinel, NEXT, self.latest_sentinel().bytes());
             self.set_record(sentinel, FIRST, first.bytes());
             self.set_record(sentinel, CUT_BEFORE, cut_before);

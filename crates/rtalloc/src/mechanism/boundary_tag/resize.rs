@@ -1,8 +1,7 @@
 //! Reallocation in a tag heap: in place if the neighbours allow, otherwise by moving.
 
-use super::{Header, LiveBlock, Named, Tag, TagHeap};
+use super::{Header, LiveBlock, Named, TagHeap};
 use crate::contract::{AllocError, RegionAllocator};
-use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
@@ -56,7 +55,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         if self.is_unservable(size_bytes) {
             return Err(self.by_value().refuse_size(size_bytes));
         }
-        let LiveBlock { block, tag, size, next_header, .. } = self.checked(address)?;
+        let live @ LiveBlock { size, next_header, .. } = self.checked(address)?;
         let last = Self::last_byte(size_bytes);
         let is_aligned = address & (align_bytes - 1) == 0;
         let next_free = if next_header.is_live() { 0 } else { next_header.free_size() };
@@ -64,18 +63,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             return Ok(Some(size - W::BYTES));
         }
         // SAFETY: the tags are those of a live block, so the next header is a tag.
-        unsafe { self.fit_in_place(block, tag, next_free, last) };
+        unsafe { self.fit_in_place(live, next_free, last) };
         Ok(None)
     }
 
     /// The live block at an address, if all tags around it agree; reports it otherwise.
     #[inline(always)]
     pub(super) fn checked(&mut self, address: usize) -> Result<LiveBlock<W, G>, AllocError> {
-        let live = self.live_block(address).filter(|live| {
-            // SAFETY: the block passed `live_block` and has PREV_FREE set.
-            !live.tag.is_prev_free() || unsafe { self.free_prev(address, live.block) }.is_some()
-        });
-        live.ok_or_else(|| {
+        self.live_block(address).ok_or_else(|| {
             self.by_value().report_misuse(address);
             self.by_value().refuse(AllocError::Misused)
         })
@@ -85,11 +80,10 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// # Safety
     ///
-    /// `block` is live with this tag; `next_free` is the size of the free block after it, or 0; together they have
-    /// that byte.
-    unsafe fn fit_in_place(&mut self, block: Offset, tag: Tag<W>, next_free: usize, last: usize) {
+    /// `next_free` is the size of the free block after the live one, or 0; together they have that byte.
+    unsafe fn fit_in_place(&mut self, live: LiveBlock<W, G>, next_free: usize, last: usize) {
         let memory = self.memory();
-        let size = tag.size();
+        let LiveBlock { block, size, follows_free, .. } = live;
         let all = size + next_free;
         let granted = I::granted(last).min(all);
         let rest = all - granted;
@@ -115,8 +109,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 all
             };
             I::store(memory, summary);
-            self.set_header(block, Header::of_live(tag.with_size(new_size)));
-            (*self.front()).stats.freed(size - W::BYTES);
+            self.set_header(block, Header::live(new_size, follows_free));
+            (*self.front()).stats.block_freed(size, W::BYTES);
             self.count_allocated(block, new_size);
         }
     }

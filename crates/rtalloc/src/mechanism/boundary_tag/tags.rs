@@ -1,8 +1,10 @@
 //! Checks of a block's tags before it is accepted as live.
 
-use super::{Header, Named, Tag, TagHeap};
+use super::header::Tag;
+use super::{Header, Named, TagHeap};
 use crate::contract::MisuseKind;
 use crate::hook::report;
+use crate::mechanism::bits::computed;
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
@@ -12,11 +14,10 @@ use crate::mechanism::word::Width;
 #[derive(Clone, Copy)]
 pub(super) struct LiveBlock<W, G> {
     pub(super) block: Offset,
-    pub(super) tag: Tag<W>,
-    /// The size in `tag`.
     pub(super) size: usize,
-    /// The block after it, or the sentinel.
-    pub(super) next: Offset,
+    /// Whether the block before it is free.
+    pub(super) follows_free: bool,
+    /// The header of the block after it, or of the sentinel.
     pub(super) next_header: Header<W, G>,
 }
 
@@ -32,43 +33,73 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The live block at an address, if its tags and the next block's agree.
+    /// The offset of an address at which a block can be.
+    #[inline(always)]
+    pub(super) fn placed(&self, address: usize) -> Option<Offset> {
+        if self.is_foreign(address) {
+            return None;
+        }
+        let block = self.memory().offset(address).bytes();
+        // One register for the block and its address, which is then computed from the offset where it is reported.
+        let block = match cfg!(target_arch = "x86_64") {
+            true => computed(block as u64) as usize,
+            false => W::get(W::put(block)),
+        };
+        Some(Offset::new(block))
+    }
+
+    /// The block after one of this size that begins at `block`, and its header; `None` if it is beyond the heap.
+    ///
+    /// # Safety
+    ///
+    /// A block can be at `block`.
+    #[inline(always)]
+    pub(super) unsafe fn next_to(&self, block: Offset, size: usize) -> Option<(Offset, Header<W, G>)> {
+        let next = block.up(size);
+        // SAFETY: `init` initialised the front. An aligned offset up to the span is preceded by memory of a region, or
+        // of the gap between two regions if the caller broke the contract of `deallocate`.
+        unsafe {
+            if next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
+                return None;
+            }
+            Some((next, self.header(next)))
+        }
+    }
+
+    /// Whether the tags of the block after a live one agree, where that is checked.
+    ///
+    /// # Safety
+    ///
+    /// [`next_to`](Self::next_to) returned the block and its header, which says that it is free or follows a live one.
+    #[inline(always)]
+    pub(super) unsafe fn is_sound_next(&self, next: Offset, header: Header<W, G>) -> bool {
+        // SAFETY: the block is at most at the span.
+        unsafe {
+            match header.is_free() {
+                _ if !G::IS_FULL => true,
+                true => self.is_free_block(next, header.free_size()),
+                false => self.is_likely_live(next, header.live_tag()),
+            }
+        }
+    }
+
+    /// The live block at an address, if all tags around it agree.
     #[inline(always)]
     pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock<W, G>> {
-        let block = self.memory().offset(address);
-        // SAFETY: `init` initialised the front. A granule-aligned offset between the first block and the span is
-        // preceded by memory of a region, or of the gap between two regions if the caller broke the contract of
-        // `deallocate`. A size is followed only within the span.
+        let block = self.placed(address)?;
+        // SAFETY: an aligned address between the first block and the last sentinel is preceded by memory of a region,
+        // or of the gap between two regions if the caller broke the contract of `deallocate`. A size is followed only
+        // within the span.
         unsafe {
-            if self.is_foreign(address) {
-                return None;
-            }
             let tag = self.header(block).live_tag();
-            // Narrowed to the width of a tag, so that the address need not be kept in a register.
-            let block = Offset::new(W::get(W::put(block.bytes())));
-            if G::IS_FULL && (!tag.is_live() || tag.has_unused_bits::<G>()) || tag.is_aside::<G>() {
-                return None;
-            }
-            let size = tag.size();
-            let next = block.up(size);
-            if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
-                return None;
-            }
+            let follows_free = tag.is_prev_free();
+            let size = tag.live_size(follows_free).filter(|size| *size != 0)?;
+            let (next, next_header) = self.next_to(block, size)?;
             // The header after a free block has PREV_FREE set, so this also detects a double free.
-            let next_header = self.header(next);
-            if !next_header.follows_live() {
-                return None;
-            }
-            if G::IS_FULL {
-                let is_sound = match next_header.is_live() {
-                    false => self.is_free_block(next, next_header.free_size()),
-                    true => self.is_likely_live(next, next_header.live_tag()),
-                };
-                if !is_sound {
-                    return None;
-                }
-            }
-            Some(LiveBlock { block, tag, size, next, next_header })
+            let is_sound = (next_header.is_free() || next_header.follows_live())
+                && self.is_sound_next(next, next_header)
+                && (!follows_free || self.free_prev(block).is_ok());
+            is_sound.then_some(LiveBlock { block, size, follows_free, next_header })
         }
     }
 
@@ -83,8 +114,11 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         let size = tag.size();
         // SAFETY: `init` initialised the front, and a header is read only below the span.
         unsafe {
-            size <= (*self.front()).span.bytes_from(block)
-                && (Header::<W, G>::IS_SEALED || self.header(block.up(size)).follows_live())
+            if size > (*self.front()).span.bytes_from(block) {
+                return false;
+            }
+            let next_header = self.header(block.up(size));
+            Header::<W, G>::IS_SEALED || next_header.is_after_live()
         }
     }
 
@@ -122,26 +156,30 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The free block before `block`, which is at `address`, if its tags agree. The footer is read by the address,
-    /// which is available sooner than the offset.
+    /// The free block before `block`, if its tags agree.
+    ///
+    /// # Errors
+    ///
+    /// The address of `block`, if they do not.
     ///
     /// # Safety
     ///
-    /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
+    /// A block can be at `block`, and its header says that it is live and follows a free block.
     #[inline(always)]
-    pub(super) unsafe fn free_prev(&self, address: usize, block: Offset) -> Option<Offset> {
+    pub(super) unsafe fn free_prev(&self, block: Offset) -> Result<Offset, usize> {
+        let memory = self.memory();
         // SAFETY: the word before the header belongs to the heap: it is a free block's footer, unless the flag was
         // overwritten. The footer is followed only to where a header can be.
         unsafe {
-            let size = self.memory().load(self.memory().offset(address).down(2 * W::BYTES));
-            let prev = block.down(size);
-            if G::IS_FULL && (size == 0 || size & (W::GRANULE - 1) != 0) {
-                return None;
+            let size = memory.load(block.down(2 * W::BYTES));
+            let (prev, is_below) = block.bytes().overflowing_sub(size);
+            // The block is not kept in a register: its address is computed from the previous one's.
+            let prev = Offset::new(computed(prev as u64) as usize);
+            let is_size = !G::IS_FULL || size != 0 && size & (W::GRANULE - 1) == 0;
+            if is_below || !is_size || self.header(prev).free_size() != size {
+                return Err(memory.address(prev.up(size)));
             }
-            if size > block.bytes() || self.header(prev).free_size() != size {
-                return None;
-            }
-            Some(prev)
+            Ok(prev)
         }
     }
 

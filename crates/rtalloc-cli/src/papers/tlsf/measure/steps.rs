@@ -24,7 +24,7 @@ const STEPS: [(&str, &str, &str); 10] = [
     ("boundary_tag/mod.rs", "hand_out", "split"),
     ("size_class.rs", "class_of", "mapping_insert"),
     ("segregated.rs", "insert", "insert_block"),
-    ("boundary_tag/tags.rs", "live_block", "next_physical"),
+    ("boundary_tag/tags.rs", "next_to", "next_physical"),
     ("boundary_tag/tags.rs", "free_prev", "prev_physical"),
     ("segregated.rs", "remove", "remove_block"),
     ("boundary_tag/mod.rs", "make_free", "merge"),
