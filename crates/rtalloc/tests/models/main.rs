@@ -31,6 +31,7 @@ mod tier;
 
 use bits::{Bits, fault};
 use controls::{Half, Model};
+use rtalloc::adapt::Cached;
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whole};
@@ -39,7 +40,9 @@ use rtalloc::concurrent::tree_buddy::{
 };
 use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
 use rtalloc::mechanism::segregated::RoundUp;
-use rtalloc::mechanism::word::Offset16;
+use rtalloc::mechanism::stats::NoStats;
+use rtalloc::mechanism::validation::BasicSettingAside;
+use rtalloc::mechanism::word::{Offset16, Wide};
 use rtalloc::{SharedAllocator, Tlsf};
 
 use scenarios::Fixture;
@@ -148,9 +151,24 @@ fixture! {
     region: 0xB40, size: 640, large: 1344
 }
 
+/// The same whose heaps keep what is freed.
+type Kept = PooledArenas<'static, Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>, Loomed>;
+
+fixture! {
+    /// Three slots that share a few chunks, each for one block or two.
+    KeptBlocks: Kept, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
+    region: 0x2400, size: 200, large: 400
+}
+
 #[test]
 fn pooled_arenas() {
     let heaps = [
+        Model::of::<KeptBlocks>("one keeps a block", scenarios::freed_is_known_at_once::<KeptBlocks>),
+        Model::of::<KeptBlocks>("whole after what is kept", scenarios::whole_after_small::<KeptBlocks>).within(2, 3),
+        Model::of::<KeptBlocks>("one keeps a block twice", scenarios::one_frees_twice::<KeptBlocks>).within(2, 3),
+        Model::of::<KeptBlocks>("a slot with kept blocks is adopted", scenarios::slot_is_adopted::<KeptBlocks>)
+            .within(2, 3),
+        Model::of::<KeptBlocks>("others free kept blocks", scenarios::others_free::<KeptBlocks>).within(2, 3),
         Model::of::<LongBlocks>("each its own long block", scenarios::each_its_own::<LongBlocks>).fewer(2),
         Model::of::<LongBlocks>("large and small long block", scenarios::large_and_small::<LongBlocks>).within(2, 3),
         Model::of::<LongBlocks>("one frees a long block", scenarios::one_frees::<LongBlocks>).within(2, 3),
