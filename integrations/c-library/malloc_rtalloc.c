@@ -59,7 +59,8 @@ extern unsigned char RTALLOC_HEAP_START[], RTALLOC_HEAP_END[];
 // NULL before the first request. Accessed with the lock.
 static void *heap;
 
-static void make(void) {
+// Not inlined: the bound of malloc is that of a heap that has been made, and this function has loops.
+__attribute__((noinline)) static void make_heap(void) {
     void *made = NULL;
     (void)CALL(init_with, (MEMORY, (size_t)(MEMORY_END - MEMORY), NULL, (void *)&made));
     heap = made;
@@ -68,7 +69,7 @@ static void make(void) {
 // With the lock held. A request for 0 bytes gets a block of its own, as in the C library.
 static void *allocate(size_t align, size_t size) {
     if (heap == NULL)
-        make();
+        make_heap();
     size += size == 0;
     return align == 0 ? CALL(malloc, (heap, size)) : CALL(aligned_alloc, (heap, align, size));
 }
@@ -141,7 +142,7 @@ size_t NAME(malloc_usable_size) PARAMETERS(void *block) {
 size_t NAME(malloc_largest) NO_PARAMETERS {
     LOCK();
     if (heap == NULL)
-        make();
+        make_heap();
     const size_t largest = CALL(largest, (heap));
     UNLOCK();
     return largest;
@@ -160,7 +161,7 @@ struct mallinfo NAME(mallinfo) NO_PARAMETERS {
     struct mallinfo info = {0};
     LOCK();
     if (heap == NULL)
-        make();
+        make_heap();
     (void)CALL(walk, (heap, count_free, &info));
     info.arena = (size_t)(MEMORY_END - MEMORY);
     info.uordblks = info.arena - info.fordblks;
