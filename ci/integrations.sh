@@ -94,10 +94,12 @@ malloc=integrations/c-library/malloc_rtalloc.c
 newlib=(--specs=nosys.specs) newlib_nano=(--specs=nano.specs --specs=nosys.specs) picolibc=(--specs=picolibc.specs)
 for library in newlib newlib_nano picolibc; do
     declare -n specs=$library
-    on_board "$library" "${specs[@]}" "$malloc" "$tests/c_library.c" "$tests/exercise.c"
+    on_board "$library" -Wl,--defsym=heap_bytes=100000 "${specs[@]}" "$malloc" "$tests/c_library.c" "$tests/exercise.c"
     on_board "${library}_small" -DRTALLOC_HEAP_BYTES=60000 "${specs[@]}" "$malloc" "$tests/c_library.c" "$tests/exercise.c"
 done
 
+on_host systems -I "$tests/minimal" integrations/esp-idf/multi_heap_rtalloc.c integrations/zephyr/sys_heap_rtalloc.c \
+    integrations/nuttx/mm_rtalloc.c "$tests/systems.c" "$tests/exercise.c"
 on_host ros2 -isystem /usr/include/rcutils integrations/ros2/rcutils_rtalloc.c "$tests/ros2.c" "$tests/exercise.c" -lrcutils
 
 # LVGL's library, without that part of it which is not C.

@@ -12,5 +12,6 @@ void board_print(const char *text) {
 
 // Without the handlers of exit: a thread of the kernel may call this.
 _Noreturn void board_exit(int status) {
+    fflush(stdout);
     _exit(status);
 }
