@@ -1,20 +1,22 @@
-"""The table of the faces in integrations/ on a Cortex-M4; ci/integrations.sh calls it."""
+"""The table of the heaps in integrations/ on a Cortex-M4; ci/integrations.sh calls it."""
 
 import json
+import pathlib
+import re
 import subprocess
 import sys
 
-rtalloc, work = sys.argv[1:]
+rtalloc, work, compilers, measured, mode = sys.argv[1:]
+DOCUMENT = pathlib.Path("docs/book/src/integrations.md")
+BEGIN, END = "<!-- ci/integrations.sh -->\n", "<!-- end -->\n"
 NAMES = {
-    "heap_4": "FreeRTOS, heap_4",
-    "heap_rtalloc": "FreeRTOS, `heap_rtalloc.c`",
-    "heap_rtalloc_65536": "the same, 64 KiB and above",
-    "newlib_own": "newlib, its own malloc",
-    "newlib_nano_own": "newlib-nano, its own malloc",
-    "picolibc_own": "picolibc, its own malloc",
-    "rtalloc": "`malloc_rtalloc.c`",
-    "rtalloc_small": "the same, below 64 KiB",
+    "heap_4": "FreeRTOS: heap_4",
+    "heap_rtalloc": "FreeRTOS: rtalloc, below 64 KiB",
+    "heap_rtalloc_65536": "FreeRTOS: rtalloc",
 }
+for name, title in (("newlib", "newlib"), ("newlib_nano", "newlib-nano"), ("picolibc", "picolibc")):
+    NAMES |= {f"{name}_own": f"{title}: its own", f"{name}_rtalloc_small": f"{title}: rtalloc, below 64 KiB",
+              f"{name}_rtalloc": f"{title}: rtalloc"}
 
 
 def bounds(name):
@@ -44,15 +46,20 @@ def text_and_data(program):
     return text, data + bss
 
 
-print("| heap | bytes of 64 KiB that are not free, variables | blocks of 100 B | malloc: mean, most, bound | free: mean, most, bound "
-      "| fragmented: refused malloc, free | code |")
-print("|---|---|---|---|---|---|---|")
+def promised(row):
+    """The bytes that are not free, and the bounds."""
+    _, _, not_free, _, malloc, free, *_ = row.replace(",", "").split("|")
+    return [int(not_free.split()[0]), int(malloc.split()[-1]), int(free.split()[-1])]
+
+
+lines = ["| heap | bytes that are not free, of variables | blocks of 100 B | malloc: mean, most, bound "
+         "| free: mean, most, bound | fragmented: malloc, free | code |", "|---|---|---|---|---|---|---|"]
 failed = []
 for line in sys.stdin:
     name, *numbers = line.split()
     mean, most, mean_of_free, most_of_free, refused, last, control, blocks, text, data = map(int, numbers)
-    stub = "freertos_stub" if name.startswith("heap") else name.split("_own")[0].split("_rtalloc")[0] + "_stub"
-    text_of_stub, data_of_stub = text_and_data(stub)
+    library = re.sub("_(own|rtalloc.*)$", "", name)
+    text_of_stub, data_of_stub = text_and_data("freertos_stub" if name.startswith("heap") else f"{library}_stub")
     found = bounds(name)
     for observed, bound in zip((max(most, refused), max(most_of_free, last)), found):
         if bound is not None and observed > bound:
@@ -62,9 +69,23 @@ for line in sys.stdin:
     is_variable = name.startswith("heap") or name.endswith("rtalloc_small")
     variables = data - data_of_stub - (65535 + name.endswith("65536") if is_variable else 0)
     # An own malloc's bookkeeping is in variables and blocks; mallinfo knows the memory from sbrk alone.
-    not_free = "" if "_own" in name else f"{control:,} + "
-    label = NAMES.get(name) or f"{name.split('_rtalloc')[0]}, {NAMES[name[name.index('rtalloc'):]]}"
-    print(f"| {label} | {not_free}{variables:,} B | {blocks} | {mean:,}, {most:,}, {shown[0]} "
-          f"| {mean_of_free:,}, {most_of_free:,}, {shown[1]} | {refused:,}, {last:,} | {text - text_of_stub:,} B |")
+    not_free = "" if name.endswith("_own") else f"{control:,} + "
+    lines.append(f"| {NAMES[name]} | {not_free}{variables:,} | {blocks} | {mean:,}, {most:,}, {shown[0]} "
+                 f"| {mean_of_free:,}, {most_of_free:,}, {shown[1]} | {refused:,}, {last:,} | {text - text_of_stub:,} |")
 if failed:
     sys.exit("\n".join(failed))
+
+new = "".join(f"{line}\n" for line in [*lines, "", compilers, measured])
+print(new)
+before, rest = DOCUMENT.read_text().split(BEGIN)
+table, after = rest.split(END)
+if mode == "--update":
+    DOCUMENT.write_text(before + BEGIN + new + END + after)
+    print(f"{DOCUMENT} written")
+    sys.exit()
+documented = {row.split("|")[1]: row for row in table.splitlines() if "rtalloc" in row and row.startswith("|")}
+for row in lines:
+    if "rtalloc" in row and compilers in table:
+        then = documented.get(row.split("|")[1])
+        if then is None or any(now > before for now, before in zip(promised(row), promised(then))):
+            sys.exit(f"more than in {DOCUMENT}:\n{then}\n{row}\nrun ci/integrations.sh --update, in a commit that says why")

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The faces in integrations/, compiled without warnings and run. FreeRTOS's kernel, with its port for POSIX and the one
+# The files in integrations/, compiled without warnings and run. FreeRTOS's kernel, with its port for POSIX and the one
 # for a Cortex-M4 under QEMU; newlib and picolibc under QEMU; LVGL; ROS 2's rcutils. For ESP-IDF, Zephyr and NuttX,
 # whose sources no package has, their functions run without the system. Then a table: instructions and bytes on the
-# Cortex-M4, beside the heaps that are replaced; no operation exceeds its bound.
+# Cortex-M4, beside the heaps that are replaced. No operation exceeds its bound, and ours take no more bytes and have no
+# greater bounds than in docs/book/src/integrations.md; with --update, rewrites the table there.
 # Needs: rustup (adds the target thumbv7em-none-eabihf), python3, Debian's gcc, qemu-system-arm, gcc-arm-none-eabi,
 # libnewlib-arm-none-eabi, picolibc-arm-none-eabi and librcutils-dev (installed if run as root), and the network for the
 # first run: the sources of FreeRTOS and LVGL are those of two crates (ci/integrations/Cargo.toml).
@@ -11,7 +12,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target=thumbv7em-none-eabihf
 ci/target.sh "$target"
-ci/install.sh gcc libc6-dev make qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi picolibc-arm-none-eabi librcutils-dev
+ci/install.sh gcc libc6-dev make qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi picolibc-arm-none-eabi \
+    librcutils-dev
 out=${CARGO_TARGET_DIR:-$(pwd)/target}
 cargo build --quiet --release
 make --quiet -C crates/rtalloc-capi 2>/dev/null
@@ -110,9 +112,8 @@ ar rcs "$work/liblvgl.a" "$work"/lvgl.o/*.o
 on_host lvgl -DLV_CONF_INCLUDE_SIMPLE -isystem "$lvgl" integrations/lvgl/lv_mem_rtalloc.c "$tests/lvgl.c" "$tests/exercise.c" \
     "$work/liblvgl.a" -lm
 
-# Figures: NAME, then the options. Programs that the heap's functions are not in are subtracted.
 rows=()
-# figures NAME OPTION...: its figures, and with an expression in $control what is not free.
+# figures NAME OPTION...: adds a row of figures. $control is what is not free. The programs *_stub are subtracted.
 figures() {
     for_board "$1" -Wno-error -DFIGURES "${@:2}" "$tests/figures.c"
     emulated "$1"
@@ -139,4 +140,6 @@ for library in newlib newlib_nano picolibc; do
     figures "${library}_rtalloc_small" "${plain[@]}" "${specs[@]}" "$malloc" -DRTALLOC_HEAP_BYTES=65535
     for_board "${library}_stub" -Wno-error -DFIGURES -DSTUB "${plain[@]}" "${specs[@]}" "$tests/figures.c"
 done
-printf '%s\n' "${rows[@]}" | python3 ci/integrations.py "$out/release/rtalloc" "$work"
+measured="Measured $(date -u +%F) at $(git describe --always --dirty --exclude '*') by \`ci/integrations.sh --update\`."
+compilers="$(rustc --version); $(arm-none-eabi-gcc --version | head -n 1)."
+printf '%s\n' "${rows[@]}" | python3 ci/integrations.py "$out/release/rtalloc" "$work" "$compilers" "$measured" "${1:-}"

@@ -47,9 +47,13 @@ static int random_operations(const struct heap *heap) {
         struct block *block = &blocks[random_number() % BLOCKS];
         const size_t size = 1 + random_number() % (random_number() % 8 == 0 ? 900 : 120);
         if (block->start == NULL) {
-            const size_t align = heap->aligned == NULL || random_number() % 4 != 0 ? 0 : (size_t)16 << random_number() % 3;
-            const int is_zeroed = align == 0 && heap->zeroed != NULL && random_number() % 4 == 0;
-            block->start = is_zeroed ? heap->zeroed(size, 1) : align != 0 ? heap->aligned(align, size) : heap->allocate(size);
+            const int is_aligned = heap->aligned != NULL && random_number() % 4 == 0;
+            const size_t align = is_aligned ? (size_t)16 << random_number() % 3 : 0;
+            const int is_zeroed = !is_aligned && heap->zeroed != NULL && random_number() % 4 == 0;
+            if (is_zeroed)
+                block->start = heap->zeroed(size, 1);
+            else
+                block->start = is_aligned ? heap->aligned(align, size) : heap->allocate(size);
             EXPECT(block->start != NULL);
             EXPECT((uintptr_t)block->start % (align != 0 ? align : heap->align) == 0);
             for (size_t at = 0; is_zeroed && at < size; at++)

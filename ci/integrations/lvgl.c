@@ -62,7 +62,8 @@ static void screen(unsigned number) {
     EXPECT(new != NULL);
     lv_screen_load(new);
     lv_obj_delete(old);
-    lv_obj_t *tabs = lv_tabview_create(new), *tab = lv_tabview_add_tab(tabs, "one"), *other = lv_tabview_add_tab(tabs, "two");
+    lv_obj_t *tabs = lv_tabview_create(new);
+    lv_obj_t *tab = lv_tabview_add_tab(tabs, "one"), *other = lv_tabview_add_tab(tabs, "two");
     lv_obj_t *list = lv_list_create(tab), *label = NULL;
     for (unsigned at = 0; at < 5 + number % 4; at++) {
         char text[64];

@@ -80,7 +80,8 @@ static void use_rcutils(void) {
     rcutils_string_array_t parts = rcutils_get_zero_initialized_string_array();
     EXPECT(rcutils_split("/a/topic/of/some/depth", '/', allocator, &parts) == RCUTILS_RET_OK && parts.size == 5);
     EXPECT(strcmp(parts.data[1], "topic") == 0);
-    char *copy = rcutils_strdup("a text", allocator), *formatted = rcutils_format_string(allocator, "%d and %s", 5, copy);
+    char *copy = rcutils_strdup("a text", allocator);
+    char *formatted = rcutils_format_string(allocator, "%d and %s", 5, copy);
     EXPECT(copy != NULL && formatted != NULL && strcmp(formatted, "5 and a text") == 0);
     rcutils_char_array_t text = rcutils_get_zero_initialized_char_array();
     EXPECT(rcutils_char_array_init(&text, 0, &allocator) == RCUTILS_RET_OK);

@@ -1,4 +1,5 @@
-// The functions of integrations/esp-idf, zephyr and nuttx, without these systems: the exercise, and what it does not know.
+// The functions of integrations/esp-idf, zephyr and nuttx, without these systems: the exercise, and what it does not
+// know.
 
 #include "board.h"
 #include "exercise.h"

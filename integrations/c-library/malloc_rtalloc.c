@@ -130,7 +130,7 @@ void *NAME(realloc) PARAMETERS(void *block, size_t size) {
     return resized;
 }
 
-// Reads a tag that no other operation writes in part: needs no lock.
+// Needs no lock: while a block is live, only a flag of its tag changes, by an atomic store.
 size_t NAME(malloc_usable_size) PARAMETERS(void *block) {
 #ifndef __PICOLIBC__
     (void)reent;

@@ -1,7 +1,7 @@
 // The heap of FreeRTOS on rtalloc: build this file instead of heap_4.c or heap_5.c. README.md has the settings.
 //
-// Every operation but vPortGetHeapStats() is O(1). Operations exclude each other by taskENTER_CRITICAL(), for the time
-// of one operation of rtalloc and a few counts: no loop, no copy and no clearing of memory is inside.
+// pvPortMalloc(), vPortFree() and the counts are O(1). Operations exclude each other by taskENTER_CRITICAL(), for the
+// time of one operation of rtalloc and a few counts: no loop, no copy and no clearing of memory is inside.
 //
 // Licence: MIT OR Apache-2.0.
 
@@ -55,7 +55,8 @@
     #else
         #define heapIS_SMALL (configTOTAL_HEAP_SIZE <= 65535)
     #endif
-    #define heapCALL(verb, arguments) (heapIS_SMALL ? rt_tlsf_small_##verb arguments : rt_tlsf_no_stats_##verb arguments)
+    #define heapCALL(verb, arguments) \
+        (heapIS_SMALL ? rt_tlsf_small_##verb arguments : rt_tlsf_no_stats_##verb arguments)
     // Of their contracts, which need not be linked then.
     #define heapHEADER_BYTES ((size_t)(heapIS_SMALL ? 2 : 4))
 #endif
@@ -182,9 +183,10 @@ void vPortDefineHeapRegions(const HeapRegion_t *const pxHeapRegions) {
     for (; pxRegion->xSizeInBytes > 0; pxRegion++)
         if (pxRegion != pxHeapRegions && pxRegion->xSizeInBytes > xConfig.max_region_bytes)
             xConfig.max_region_bytes = pxRegion->xSizeInBytes;
-    xError = heapCALL(init_with, (pxHeapRegions->pucStartAddress, pxHeapRegions->xSizeInBytes, &xConfig, (void *)&pvMade));
+    pxRegion = pxHeapRegions;
+    xError = heapCALL(init_with, (pxRegion->pucStartAddress, pxRegion->xSizeInBytes, &xConfig, (void *)&pvMade));
     pvHeap = pvMade;
-    for (pxRegion = pxHeapRegions + 1; xError == RT_OK && pxRegion->xSizeInBytes > 0; pxRegion++)
+    for (pxRegion++; xError == RT_OK && pxRegion->xSizeInBytes > 0; pxRegion++)
         xError = heapCALL(add_region, (pvHeap, pxRegion->pucStartAddress, pxRegion->xSizeInBytes, NULL));
     configASSERT(xError == RT_OK);
     if (pvHeap != NULL)

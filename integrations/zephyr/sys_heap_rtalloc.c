@@ -1,8 +1,8 @@
 // sys_heap of Zephyr on rtalloc, in the place of lib/heap/heap.c and its like. README.md has how. Not yet run on the
 // system: compiled against a minimal header, and tested without the system.
 //
-// As in Zephyr, the caller has the lock. Allocation and free are O(1), and so is reallocation but for a copy if the block
-// moves.
+// As in Zephyr, the caller has the lock. Allocation and free are O(1), and so is reallocation but for a copy if the
+// block moves.
 //
 // Licence: MIT OR Apache-2.0.
 
