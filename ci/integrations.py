@@ -20,7 +20,7 @@ for name, title in (("newlib", "newlib"), ("newlib_nano", "newlib-nano"), ("pico
 
 
 def bounds(name):
-    """The most instructions of an allocation and of a free in a heap that was made; `None` where a loop has no bound."""
+    """The most instructions of an allocation and of a free in a heap that was made; `None` if one has no bound."""
     is_kernel, is_ours = name.startswith("heap"), "rtalloc" in name
     symbols = ("pvPortMalloc", "vPortFree") if is_kernel else ("malloc", "free")
     # What makes the heap at the first request, and what reports misuse.
@@ -41,7 +41,8 @@ def bounds(name):
 
 def text_and_data(program):
     """Bytes of code and constants, and of variables."""
-    size = subprocess.run(["arm-none-eabi-size", f"{work}/{program}"], capture_output=True, text=True, check=True).stdout
+    command = ["arm-none-eabi-size", f"{work}/{program}"]
+    size = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     text, data, bss = map(int, size.splitlines()[1].split()[:3])
     return text, data + bss
 
@@ -71,7 +72,8 @@ for line in sys.stdin:
     # An own malloc's bookkeeping is in variables and blocks; mallinfo knows the memory from sbrk alone.
     not_free = "" if name.endswith("_own") else f"{control:,} + "
     lines.append(f"| {NAMES[name]} | {not_free}{variables:,} | {blocks} | {mean:,}, {most:,}, {shown[0]} "
-                 f"| {mean_of_free:,}, {most_of_free:,}, {shown[1]} | {refused:,}, {last:,} | {text - text_of_stub:,} |")
+                 f"| {mean_of_free:,}, {most_of_free:,}, {shown[1]} | {refused:,}, {last:,} "
+                 f"| {text - text_of_stub:,} |")
 if failed:
     sys.exit("\n".join(failed))
 
@@ -88,4 +90,5 @@ for row in lines:
     if "rtalloc" in row and compilers in table:
         then = documented.get(row.split("|")[1])
         if then is None or any(now > before for now, before in zip(promised(row), promised(then))):
-            sys.exit(f"more than in {DOCUMENT}:\n{then}\n{row}\nrun ci/integrations.sh --update, in a commit that says why")
+            sys.exit(f"more than in {DOCUMENT}:\n{then}\n{row}\n"
+                     "run ci/integrations.sh --update, in a commit that says why")

@@ -16,17 +16,20 @@ ci/install.sh gcc libc6-dev make qemu-system-arm gcc-arm-none-eabi libnewlib-arm
     librcutils-dev
 out=${CARGO_TARGET_DIR:-$(pwd)/target}
 cargo build --quiet --release
-make --quiet -C crates/rtalloc-capi 2>/dev/null
-make --quiet -C crates/rtalloc-capi TARGET="$target" 2>/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+for option in "" "TARGET=$target"; do
+    # shellcheck disable=SC2086 # an option or none
+    make --quiet -C crates/rtalloc-capi $option >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+done
 
 # source_of CRATE: the folder of a crate's source.
 cargo metadata --quiet --format-version 1 --locked --manifest-path ci/integrations/Cargo.toml >"$work/metadata"
 source_of() {
     python3 -c '
 import json, os, sys
-found = [package["manifest_path"] for package in json.load(open(sys.argv[1]))["packages"] if package["name"] == sys.argv[2]]
+packages = json.load(open(sys.argv[1]))["packages"]
+found = [package["manifest_path"] for package in packages if package["name"] == sys.argv[2]]
 print(os.path.dirname(*found))' "$work/metadata" "$1"
 }
 kernel=$(source_of freertos-next)/FreeRTOS-Kernel
@@ -43,9 +46,9 @@ on_host() {
 }
 # for_board NAME OPTION...: builds a program for the board. The linker's warnings are about the C library's own stubs.
 for_board() {
-    arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 -O2 "${common[@]}" "${@:2}" "$tests/board.c" \
-        "$out/$target/c/librtalloc_c.a" -nostartfiles -T "$tests/board.ld" -o "$work/$1" 2>"$work/log" ||
-        { cat "$work/log" >&2; exit 1; }
+    arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 -O2 "${common[@]}" "${@:2}" \
+        "$tests/board.c" "$out/$target/c/librtalloc_c.a" -nostartfiles -T "$tests/board.ld" -o "$work/$1" \
+        2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 }
 # Time is counted in instructions, so every run is identical.
 emulated() {
@@ -84,12 +87,17 @@ on_posix freertos_posix_validated -DHEAP_BYTES=200000 -DconfigRTALLOC_HEAP=tlsf_
 mkdir "$work/aligned"
 sed 's/\(portBYTE_ALIGNMENT  *\)8/\116/' "$posix/portmacro.h" >"$work/aligned/portmacro.h"
 on_posix freertos_posix_aligned -isystem "$work/aligned"
-on_cortex() {
-    on_board "$1" -Wno-error --specs=nosys.specs "${@:2}" "${freertos[@]}" -isystem "$cortex" "$cortex/port.c" "$face" \
-        "$tests/freertos.c" "$tests/exercise.c"
-}
-on_cortex freertos_cortex_m4
-on_cortex freertos_cortex_m4_regions -DconfigRTALLOC_REGIONS=1
+on_cortex=(-Wno-error --specs=nosys.specs "${freertos[@]}" -isystem "$cortex" "$cortex/port.c" "$tests/freertos.c"
+    "$tests/exercise.c")
+on_board freertos_cortex_m4 "${on_cortex[@]}" "$face"
+on_board freertos_cortex_m4_regions "${on_cortex[@]}" "$face" -DconfigRTALLOC_REGIONS=1
+# A copy without critical sections must fail.
+sed 's/\(define heap[A-Z]*()\) task[A-Z_]*()/\1 ((void)0)/' "$face" >"$work/unprotected.c"
+for_board unprotected "${on_cortex[@]}" "$work/unprotected.c"
+if (emulated unprotected) >/dev/null 2>&1; then
+    echo "heap_rtalloc.c passed without critical sections" >&2
+    exit 1
+fi
 
 # newlib, its small variant, and picolibc.
 malloc=integrations/c-library/malloc_rtalloc.c
@@ -97,20 +105,23 @@ newlib=(--specs=nosys.specs) newlib_nano=(--specs=nano.specs --specs=nosys.specs
 for library in newlib newlib_nano picolibc; do
     declare -n specs=$library
     on_board "$library" -Wl,--defsym=heap_bytes=100000 "${specs[@]}" "$malloc" "$tests/c_library.c" "$tests/exercise.c"
-    on_board "${library}_small" -DRTALLOC_HEAP_BYTES=60000 "${specs[@]}" "$malloc" "$tests/c_library.c" "$tests/exercise.c"
+    on_board "${library}_small" -DRTALLOC_HEAP_BYTES=60000 "${specs[@]}" "$malloc" "$tests/c_library.c" \
+        "$tests/exercise.c"
 done
 
 on_host systems -I "$tests/minimal" integrations/esp-idf/multi_heap_rtalloc.c integrations/zephyr/sys_heap_rtalloc.c \
     integrations/nuttx/mm_rtalloc.c "$tests/systems.c" "$tests/exercise.c"
-on_host ros2 -isystem /usr/include/rcutils integrations/ros2/rcutils_rtalloc.c "$tests/ros2.c" "$tests/exercise.c" -lrcutils
+on_host ros2 -isystem /usr/include/rcutils integrations/ros2/rcutils_rtalloc.c "$tests/ros2.c" "$tests/exercise.c" \
+    -lrcutils
 
 # LVGL's library, without that part of it which is not C.
 mkdir "$work/lvgl.o"
-find "$lvgl/src" -name '*.c' -printf '%P\n' | xargs -P "$(nproc)" -I{} sh -c 'gcc -std=gnu11 -w -O0 -ffunction-sections \
-    -fdata-sections -DLV_CONF_INCLUDE_SIMPLE -I"$1" -c "$2/src/$3" -o "$4/$(echo "$3" | tr / _).o"' _ "$tests" "$lvgl" {} "$work/lvgl.o"
+find "$lvgl/src" -name '*.c' -printf '%P\n' | xargs -P "$(nproc)" -I{} sh -c 'gcc -std=gnu11 -w -O0 \
+    -ffunction-sections -fdata-sections -DLV_CONF_INCLUDE_SIMPLE -I"$1" -c "$2/src/$3" -o "$4/$(echo "$3" | tr / _).o"' \
+    _ "$tests" "$lvgl" {} "$work/lvgl.o"
 ar rcs "$work/liblvgl.a" "$work"/lvgl.o/*.o
-on_host lvgl -DLV_CONF_INCLUDE_SIMPLE -isystem "$lvgl" integrations/lvgl/lv_mem_rtalloc.c "$tests/lvgl.c" "$tests/exercise.c" \
-    "$work/liblvgl.a" -lm
+on_host lvgl -DLV_CONF_INCLUDE_SIMPLE -isystem "$lvgl" integrations/lvgl/lv_mem_rtalloc.c "$tests/lvgl.c" \
+    "$tests/exercise.c" "$work/liblvgl.a" -lm
 
 rows=()
 # figures NAME OPTION...: adds a row of figures. $control is what is not free. The programs *_stub are subtracted.
