@@ -63,20 +63,21 @@ on_board() {
 }
 
 # FreeRTOS. The kernel's own files are compiled with what they need.
-face=integrations/freertos/heap_rtalloc.c
+freertos_heap=integrations/freertos/heap_rtalloc.c
 freertos=(-isystem "$kernel/include" "$kernel/tasks.c" "$kernel/queue.c" "$kernel/list.c")
 posix=$kernel/portable/ThirdParty/GCC/Posix
 cortex=$kernel/portable/GCC/ARM_CM4F
 on_posix() {
     on_host "$1" -Wno-error "${@:2}" "${freertos[@]}" -isystem "$posix" -isystem "$posix/utils" "$posix/port.c" \
-        "$posix/utils/wait_for_event.c" "$face" "$tests/freertos.c" "$tests/exercise.c"
+        "$posix/utils/wait_for_event.c" "$freertos_heap" "$tests/freertos.c" "$tests/exercise.c"
 }
-# The face alone has no warnings, whatever is set.
+# The file alone has no warnings, whatever is set.
 settings=("" "-DHEAP_BYTES=200000" "-DconfigRTALLOC_REGIONS=1" "-DconfigRTALLOC_HEAP=half_fit"
     "-DconfigAPPLICATION_ALLOCATED_HEAP=1 -DconfigHEAP_CLEAR_MEMORY_ON_FREE=1 -DconfigRTALLOC_SUSPEND_SCHEDULER=1")
 for setting in "${settings[@]}"; do
     # shellcheck disable=SC2086 # options
-    gcc "${common[@]}" -Wconversion -c $setting -isystem "$kernel/include" -isystem "$posix" "$face" -o "$work/face.o"
+    gcc "${common[@]}" -Wconversion -c $setting -isystem "$kernel/include" -isystem "$posix" "$freertos_heap" \
+        -o "$work/alone.o"
 done
 on_posix freertos_posix
 on_posix freertos_posix_regions -DconfigRTALLOC_REGIONS=1
@@ -89,10 +90,10 @@ sed 's/\(portBYTE_ALIGNMENT  *\)8/\116/' "$posix/portmacro.h" >"$work/aligned/po
 on_posix freertos_posix_aligned -isystem "$work/aligned"
 on_cortex=(-Wno-error --specs=nosys.specs "${freertos[@]}" -isystem "$cortex" "$cortex/port.c" "$tests/freertos.c"
     "$tests/exercise.c")
-on_board freertos_cortex_m4 "${on_cortex[@]}" "$face"
-on_board freertos_cortex_m4_regions "${on_cortex[@]}" "$face" -DconfigRTALLOC_REGIONS=1
+on_board freertos_cortex_m4 "${on_cortex[@]}" "$freertos_heap"
+on_board freertos_cortex_m4_regions "${on_cortex[@]}" "$freertos_heap" -DconfigRTALLOC_REGIONS=1
 # A copy without critical sections must fail.
-sed 's/\(define heap[A-Z]*()\) task[A-Z_]*()/\1 ((void)0)/' "$face" >"$work/unprotected.c"
+sed 's/\(define heap[A-Z]*()\) task[A-Z_]*()/\1 ((void)0)/' "$freertos_heap" >"$work/unprotected.c"
 for_board unprotected "${on_cortex[@]}" "$work/unprotected.c"
 if (emulated unprotected) >/dev/null 2>&1; then
     echo "heap_rtalloc.c passed without critical sections" >&2
@@ -138,8 +139,8 @@ heap=(-DFREERTOS -DconfigAPPLICATION_ALLOCATED_HEAP=1 -DALLOCATE=pvPortMalloc -D
     "${freertos[@]}" -isystem "$cortex" "$cortex/port.c")
 control='configTOTAL_HEAP_SIZE-xPortGetFreeHeapSize()'
 figures heap_4 "${heap[@]}" "$kernel/portable/MemMang/heap_4.c"
-figures heap_rtalloc "${heap[@]}" "$face"
-figures heap_rtalloc_65536 "${heap[@]}" "$face" -DHEAP_BYTES=65536
+figures heap_rtalloc "${heap[@]}" "$freertos_heap"
+figures heap_rtalloc_65536 "${heap[@]}" "$freertos_heap" -DHEAP_BYTES=65536
 for_board freertos_stub -Wno-error -DFIGURES -DSTUB "${heap[@]}" "$tests/figures.c"
 plain=(-DALLOCATE=malloc -DRELEASE=free -Wl,--defsym=heap_bytes=65536)
 for library in newlib newlib_nano picolibc; do
