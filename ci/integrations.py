@@ -13,6 +13,8 @@ NAMES = {
     "heap_4": "FreeRTOS: heap_4",
     "heap_rtalloc": "FreeRTOS: rtalloc, below 64 KiB",
     "heap_rtalloc_65536": "FreeRTOS: rtalloc",
+    "lvgl_own": "LVGL: its own TLSF",
+    "lvgl_rtalloc": "LVGL: rtalloc",
 }
 for name, title in (("newlib", "newlib"), ("newlib_nano", "newlib-nano"), ("picolibc", "picolibc")):
     NAMES |= {f"{name}_own": f"{title}: its own", f"{name}_rtalloc_small": f"{title}: rtalloc, below 64 KiB",
@@ -21,10 +23,14 @@ for name, title in (("newlib", "newlib"), ("newlib_nano", "newlib-nano"), ("pico
 
 def bounds(name):
     """The most instructions of an allocation and of a free in a heap that was made; `None` if one has no bound."""
-    is_kernel, is_ours = name.startswith("heap"), "rtalloc" in name
-    symbols = ("pvPortMalloc", "vPortFree") if is_kernel else ("malloc", "free")
-    # What makes the heap at the first request, and what reports misuse.
-    assumed = ("vPortInitialiseBlocks" if is_kernel else "make_heap", "rtalloc::hook::report") if is_ours else ()
+    is_ours, system = "rtalloc" in name, name.split("_")[0]
+    # The functions, and the one that makes the heap at the first request.
+    malloc, free, made = {
+        "heap": ("pvPortMalloc", "vPortFree", ["vPortInitialiseBlocks"]),
+        "lvgl": ("lv_malloc", "lv_free", []),
+    }.get(system, ("malloc", "free", ["make_heap"]))
+    symbols = malloc, free
+    assumed = [*made, "rtalloc::hook::report"] if is_ours else []
     command = [rtalloc, "bound", "--binary", f"{work}/{name}", "--json", "-"]
     command += [word for symbol in symbols for word in ("--symbol", symbol)]
     command += [word for symbol in assumed for word in ("--never-returns", symbol)]
@@ -67,10 +73,11 @@ for line in sys.stdin:
             failed.append(f"{name}: {observed} instructions were executed, but the bound is {bound}")
     shown = ["none" if bound is None else f"{bound:,}" for bound in found]
     # The heap's memory is a variable in some programs.
-    is_variable = name.startswith("heap") or name.endswith("rtalloc_small")
-    variables = data - data_of_stub - (65535 + name.endswith("65536") if is_variable else 0)
-    # An own malloc's bookkeeping is in variables and blocks; mallinfo knows the memory from sbrk alone.
-    not_free = "" if name.endswith("_own") else f"{control:,} + "
+    is_long = name.endswith("65536") or name.startswith("lvgl")
+    is_variable = is_long or name.startswith("heap") or name.endswith("rtalloc_small")
+    variables = data - data_of_stub - (65535 + is_long if is_variable else 0)
+    # The bookkeeping of a C library's malloc is in variables and blocks; mallinfo knows the memory from sbrk alone.
+    not_free = "" if name.endswith("_own") and library != "lvgl" else f"{control:,} + "
     lines.append(f"| {NAMES[name]} | {not_free}{variables:,} | {blocks} | {mean:,}, {most:,}, {shown[0]} "
                  f"| {mean_of_free:,}, {most_of_free:,}, {shown[1]} | {refused:,}, {last:,} "
                  f"| {text - text_of_stub:,} |")

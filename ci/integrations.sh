@@ -142,6 +142,13 @@ figures heap_4 "${heap[@]}" "$kernel/portable/MemMang/heap_4.c"
 figures heap_rtalloc "${heap[@]}" "$freertos_heap"
 figures heap_rtalloc_65536 "${heap[@]}" "$freertos_heap" -DHEAP_BYTES=65536
 for_board freertos_stub -Wno-error -DFIGURES -DSTUB "${heap[@]}" "$tests/figures.c"
+memory=(-DLVGL -DLV_CONF_INCLUDE_SIMPLE -isystem "$lvgl" -DALLOCATE=lv_malloc -DRELEASE=lv_free --specs=nosys.specs)
+lvgl_memory=("$lvgl/src/stdlib/lv_mem.c" "$lvgl/src/misc/lv_ll.c" "$lvgl"/src/stdlib/builtin/*.c)
+control='65536-lvgl_free()'
+figures lvgl_own "${memory[@]}" "${lvgl_memory[@]}"
+figures lvgl_rtalloc "${memory[@]}" "${lvgl_memory[@]}" -DLV_USE_STDLIB_MALLOC=LV_STDLIB_CUSTOM \
+    integrations/lvgl/lv_mem_rtalloc.c
+for_board lvgl_stub -Wno-error -DFIGURES -DSTUB "${memory[@]}" "$tests/figures.c"
 plain=(-DALLOCATE=malloc -DRELEASE=free -Wl,--defsym=heap_bytes=65536)
 for library in newlib newlib_nano picolibc; do
     declare -n specs=$library

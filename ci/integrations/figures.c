@@ -17,6 +17,18 @@ uint8_t ucHeap[configTOTAL_HEAP_SIZE];
 #endif
 void vApplicationMallocFailedHook(void) {
 }
+#elif defined(LVGL)
+#include "lvgl.h"
+#include "src/core/lv_global.h"
+// What its memory needs of LVGL.
+lv_global_t lv_global;
+#ifdef CONTROL
+static size_t lvgl_free(void) {
+    lv_mem_monitor_t monitor;
+    lv_mem_monitor(&monitor);
+    return monitor.free_size;
+}
+#endif
 #else
 #include <malloc.h>
 // newlib's malloc gets memory from this.
@@ -157,6 +169,9 @@ static void fragmented(void) {
 
 static void figures(void) {
     board_start_timer();
+#if defined(LVGL) && !defined(STUB)
+    lv_mem_init();
+#endif
     // The first request makes the heap.
     RELEASE(ALLOCATE(1));
 #ifdef CONTROL
