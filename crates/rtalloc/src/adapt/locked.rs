@@ -22,11 +22,11 @@
 //! <!-- holds: tlsf half-fit -->
 //! | heap, lock | longest hold: allocate, aligned, deallocate |
 //! |---|---|
-//! | `tlsf`, spin | 219, 219, 95 |
-//! | `tlsf`, ticket | 219, 219, 94 |
-//! | `half-fit`, spin | 177, 177, 81 |
+//! | `tlsf`, spin | 185, 185, 87 |
+//! | `tlsf`, ticket | 185, 185, 86 |
+//! | `half-fit`, spin | 142, 142, 77 |
 //!
-//! Measured 2026-11-27 at dca3b4d by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-28 at 166ce5f by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 //!
 //! | lock | longest wait of an operation |

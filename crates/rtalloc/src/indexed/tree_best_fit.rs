@@ -59,9 +59,9 @@
 //! <!-- figures: tree-best-fit -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `tree-best-fit` | 265 + 132 per free block, 393 + 172 per free block, 364 + 200 per free block | 4 B | 32 B | 76 B, 76 B | 7.7 %, 22.1 % |
+//! | `tree-best-fit` | 266 + 132 per free block, 393 + 172 per free block, 364 + 200 per free block | 4 B | 32 B | 76 B, 76 B | 7.7 %, 22.1 % |
 //!
-//! Measured 2026-11-27 at db7faa7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-28 at 166ce5f by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};
