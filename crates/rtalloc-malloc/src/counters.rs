@@ -9,8 +9,24 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::adapt::Failures;
 
-/// Parts of a region, of equal length: as many as arenas have chunks by default, or a few more.
-const PARTS: usize = 512;
+/// Parts of a region, at most: as many as arenas have chunks by default, and one that is cut.
+const PARTS: usize = 513;
+
+/// A part of a region. Parts have equal lengths and are aligned to them, as chunks are.
+struct Part {
+    number: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Part {
+    /// The part that has an address.
+    fn at(region: &Region, address: usize) -> Self {
+        let bytes = (region.end - region.start).div_ceil(PARTS - 1).next_power_of_two();
+        let (origin, start) = (region.start / bytes * bytes, address / bytes * bytes);
+        Part { number: (start - origin) / bytes, start: start.max(region.start), end: start + bytes }
+    }
+}
 
 /// Defines the struct of counters, which start at 0.
 macro_rules! counters {
@@ -98,25 +114,23 @@ impl Counters {
         self.requested_bytes.fetch_add(requested, Relaxed);
         self.granted_bytes.fetch_add(granted, Relaxed);
         let Some(parts) = self.used.get(region.index) else { return };
-        let part_bytes = (region.end - region.start).div_ceil(PARTS).next_power_of_two();
-        // Parts are aligned to their length, as chunks are.
-        let origin = region.start / part_bytes * part_bytes;
         let (mut from, end) = (start, start + granted);
         while from < end {
-            let part = (from - origin) / part_bytes;
-            let part_start = origin + part * part_bytes;
-            let to = end.min(part_start + part_bytes);
-            if let Some(used) = parts.get(part) {
-                used.fetch_max(to - part_start, Relaxed);
+            let part = Part::at(&region, from);
+            let to = end.min(part.end);
+            if let Some(used) = parts.get(part.number) {
+                used.fetch_max(to - part.start, Relaxed);
             }
             from = to;
         }
     }
 
-    /// How far a region was used, in bytes.
-    pub fn used(&self, region: Region) -> usize {
+    /// How far a region was used, in bytes, from its first block on.
+    pub fn used(&self, region: Region, first_block: usize) -> usize {
         let parts = self.used.get(region.index).map_or(&[][..], |parts| parts);
-        parts.iter().map(|used| used.load(Relaxed)).sum()
+        let part = Part::at(&region, first_block);
+        let before = parts.get(part.number).map_or(0, |used| used.load(Relaxed).min(first_block - part.start));
+        parts.iter().map(|used| used.load(Relaxed)).sum::<usize>() - before
     }
 
     /// A request was refused.

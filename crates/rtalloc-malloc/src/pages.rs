@@ -124,6 +124,7 @@ unsafe fn return_pages(slot: usize) {
         }
         for _ in 0..POOL_WORDS {
             let word = STATE.next_pool_word.fetch_add(1, Relaxed);
+            // A request of another thread does not find this memory meanwhile, and takes other memory.
             // SAFETY: the word stores arenas; no block is in the memory that is passed, and none begins meanwhile.
             unsafe {
                 kinds::visit_free(region.heap, word, &mut |free| {

@@ -51,8 +51,9 @@ pub unsafe fn survey() -> Survey {
     for region in STATE.regions.iter() {
         survey.regions += 1;
         survey.region_bytes += region.end - region.start;
-        survey.used_bytes += STATE.counters.used(region);
+        let mut first = region.end;
         let mut visit = |block: Block| {
+            first = first.min(block.address - block.front_bytes);
             survey.block_bytes += block.size_bytes;
             if block.free {
                 survey.free_blocks += 1;
@@ -65,6 +66,7 @@ pub unsafe fn survey() -> Survey {
         // SAFETY: the process is paused, so no thread uses the heap.
         unsafe {
             (kind.walk)(region.heap, &mut visit);
+            survey.used_bytes += STATE.counters.used(region, first);
             survey.largest = survey.largest.max((kind.largest)(region.heap));
             survey.damage = survey.damage.or((kind.check)(region.heap).err());
             let Refusals { request, exhausted, contended, pending } = (kind.refusals)(region.heap);
