@@ -88,6 +88,8 @@ on_posix freertos_posix_validated -DHEAP_BYTES=200000 -DconfigRTALLOC_HEAP=tlsf_
 mkdir "$work/aligned"
 sed 's/\(portBYTE_ALIGNMENT  *\)8/\116/' "$posix/portmacro.h" >"$work/aligned/portmacro.h"
 on_posix freertos_posix_aligned -isystem "$work/aligned"
+on_posix freertos_posix_aligned_clear -isystem "$work/aligned" -DconfigHEAP_CLEAR_MEMORY_ON_FREE=1
+on_posix freertos_posix_half_fit -DHEAP_BYTES=300000 -DconfigRTALLOC_HEAP=half_fit
 on_cortex=(-Wno-error --specs=nosys.specs "${freertos[@]}" -isystem "$cortex" "$cortex/port.c" "$tests/freertos.c"
     "$tests/exercise.c")
 on_board freertos_cortex_m4 "${on_cortex[@]}" "$freertos_heap"

@@ -178,13 +178,14 @@ static void misuse(void) {
     vPortFree(block);
     vPortFree(foreign + 32);
     EXPECT(misuses == 2);
-    EXPECT(pvPortRealloc(block, 10) == NULL && misuses == 3);
+    EXPECT(pvPortRealloc(block, 10) == NULL && pvPortRealloc(block, 500) == NULL && misuses == 4);
+    EXPECT(pvPortRealloc(foreign + 32, 500) == NULL && misuses == 5);
     // The middle of a live block, and a block whose memory coalesced with that before it.
     vPortFree((unsigned char *)after + 4);
-    EXPECT(misuses == 4);
+    EXPECT(misuses == 6);
     vPortFree(after);
     vPortFree(after);
-    EXPECT(misuses == 5);
+    EXPECT(misuses == 7);
     // Statistics count none of this.
     EXPECT(xPortGetFreeHeapSize() == free_bytes && traced_blocks == blocks);
 }

@@ -25,7 +25,7 @@
 #ifndef configRTALLOC_REGIONS
     #define configRTALLOC_REGIONS 0
 #endif
-// 1: operations suspend the scheduler instead, as in heap_4, and interrupts are never off.
+// 1: operations suspend the scheduler instead, as in heap_4. xTaskResumeAll() masks interrupts for its own work.
 #ifndef configRTALLOC_SUSPEND_SCHEDULER
     #define configRTALLOC_SUSPEND_SCHEDULER 0
 #endif
@@ -99,7 +99,7 @@ static void prvCountFree(const rt_block *pxBlock, void *pvStats) {
 // Passes all blocks to prvCountFree().
 static void prvWalk(HeapStats_t *pxStats) {
     memset(pxStats, 0, sizeof *pxStats);
-    pxStats->xSizeOfSmallestFreeBlockInBytes = portMAX_DELAY;
+    pxStats->xSizeOfSmallestFreeBlockInBytes = SIZE_MAX;
     (void)heapCALL(walk, (pvHeap, prvCountFree, pxStats));
 }
 
@@ -132,6 +132,28 @@ static void prvCountAllocation(void *pv) {
     }
     (void)xBytes;
     traceMALLOC(pv, xBytes);
+}
+
+// Checks the tags of a block. Returns its usable bytes, or 0 if it is not live, which is reported. In the critical
+// section.
+static size_t prvCheck(void *pv) {
+    const size_t xBefore = prvTaken(pv);
+    // A block that keeps its size is live. Any size will do for one that is not.
+    size_t xBytes = xBefore - heapHEADER_BYTES;
+    if (xBefore <= heapHEADER_BYTES || xBytes > (size_t)(pucEnd - (uint8_t *)pv))
+        xBytes = 1;
+    if (heapCALL(realloc, (pvHeap, pv, xBytes)) == NULL)
+        return 0;
+    xBytes = prvTaken(pv);
+    if (xBytes != xBefore) {
+        // It has taken the free bytes after it, which are too few to be split off: a gap for alignment.
+        traceFREE(pv, xBefore);
+        xFreeBytes -= xBytes - xBefore;
+        if (xFreeBytes < xMinimumEverFreeBytes)
+            xMinimumEverFreeBytes = xFreeBytes;
+        traceMALLOC(pv, xBytes);
+    }
+    return xBytes - heapHEADER_BYTES;
 }
 
 // Allocates a block of the port's alignment. In the critical section.
@@ -186,8 +208,11 @@ void vPortDefineHeapRegions(const HeapRegion_t *const pxHeapRegions) {
     pxRegion = pxHeapRegions;
     xError = heapCALL(init_with, (pxRegion->pucStartAddress, pxRegion->xSizeInBytes, &xConfig, (void *)&pvMade));
     pvHeap = pvMade;
-    for (pxRegion++; xError == RT_OK && pxRegion->xSizeInBytes > 0; pxRegion++)
+    for (pxRegion++; xError == RT_OK && pxRegion->xSizeInBytes > 0; pxRegion++) {
+        // In address order, as in heap_5: the last region has the highest address.
+        configASSERT(pxRegion->pucStartAddress > pxRegion[-1].pucStartAddress);
         xError = heapCALL(add_region, (pvHeap, pxRegion->pucStartAddress, pxRegion->xSizeInBytes, NULL));
+    }
     configASSERT(xError == RT_OK);
     if (pvHeap != NULL)
         prvStart(pxHeapRegions->pucStartAddress, pxRegion[-1].pucStartAddress + pxRegion[-1].xSizeInBytes);
@@ -234,17 +259,13 @@ void vPortFree(void *pv) {
     if (pv == NULL || pvHeap == NULL)
         return;
 #if (configHEAP_CLEAR_MEMORY_ON_FREE == 1)
-    // A block that keeps its size is live.
     heapENTER();
     xMisusesBefore = xMisuses;
-    xBytes = prvTaken(pv);
-    if (xBytes != 0)
-        (void)heapCALL(realloc, (pvHeap, pv, xBytes - heapHEADER_BYTES));
+    xBytes = prvCheck(pv);
     heapEXIT();
     if (xMisuses != xMisusesBefore)
         return;
-    if (xBytes != 0)
-        memset(pv, 0, xBytes - heapHEADER_BYTES);
+    memset(pv, 0, xBytes);
 #endif
     heapENTER();
     xMisusesBefore = xMisuses;
@@ -258,12 +279,12 @@ void vPortFree(void *pv) {
     heapEXIT();
 }
 
-// Resizes a block, and keeps its content up to the smaller size. NULL if there is no memory: the block is then
-// unchanged. A `pv` of NULL allocates; a size of 0 frees the block and returns NULL.
+// Resizes a block, and keeps its content up to the smaller size. NULL if there is no memory, or if `pv` is not a live
+// block: nothing changes then. A `pv` of NULL allocates; a size of 0 frees the block and returns NULL.
 // A block that grows beyond its usable bytes moves if there is room elsewhere, and is copied outside the critical
 // section: nothing else may write it meanwhile.
 void *pvPortRealloc(void *pv, size_t xWantedSize) {
-    size_t xTaken;
+    size_t xUsable;
     void *pvMoved = NULL;
     BaseType_t xIsResized = pdFALSE;
     if (pv == NULL)
@@ -273,17 +294,17 @@ void *pvPortRealloc(void *pv, size_t xWantedSize) {
         return NULL;
     }
     heapENTER();
-    xTaken = prvTaken(pv);
-    if (xTaken != 0 && xWantedSize > xTaken - heapHEADER_BYTES)
+    xUsable = prvCheck(pv);
+    if (xWantedSize > xUsable && xUsable != 0)
         pvMoved = prvAllocate(xWantedSize);
     // If no other block is large enough, this one can only grow where it is.
-    if (pvMoved == NULL)
+    if (pvMoved == NULL && xUsable != 0)
         xIsResized = prvResize(pv, xWantedSize);
     heapEXIT();
     if (xIsResized == pdTRUE)
         return pv;
     if (pvMoved != NULL) {
-        memcpy(pvMoved, pv, xTaken - heapHEADER_BYTES);
+        memcpy(pvMoved, pv, xUsable);
         vPortFree(pv);
     }
     return prvAllocated(pvMoved);
