@@ -10,6 +10,7 @@
 #include <rcutils/split.h>
 #include <rcutils/strdup.h>
 #include <rcutils/types.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ int main(void) {
         .release = release,
         .largest = largest,
         .free_bytes = free_bytes,
-        .align = 4,
+        .align = _Alignof(max_align_t),
         .has_empty_blocks = 1,
     };
     rt_set_misuse_hook(misused);
@@ -181,6 +182,13 @@ int main(void) {
     EXPECT(resize(block, 0) == NULL && misuses == 0);
     release(block);
     EXPECT(misuses == 1);
+    // A block that is not live does not grow, and its content is not copied.
+    void *after = allocate(100);
+    block = allocate(100);
+    release(after);
+    EXPECT(resize(after, 50) == NULL && resize(after, 500) == NULL && misuses == 3);
+    release(block);
+    EXPECT(live_bytes() == 0);
     printf("threads: 4, largest request of 8 KiB: %zu\n", largest());
     return 0;
 }

@@ -60,9 +60,16 @@ static void *reallocate(void *block, size_t size, void *state) {
     }
     struct state *locked = lock(state);
     const size_t usable = rt_tlsf_usable_size(locked->heap, block);
-    void *moved = size > usable ? rt_tlsf_malloc(locked->heap, size) : NULL;
-    // If no other block is large enough, this one can only grow where it is.
-    void *resized = moved == NULL ? rt_tlsf_realloc(locked->heap, block, size) : NULL;
+    void *moved = NULL, *resized = NULL;
+    if (size <= usable) {
+        resized = rt_tlsf_realloc(locked->heap, block, size);
+    } else if (rt_tlsf_realloc(locked->heap, block, usable + (usable == 0)) != NULL) {
+        // A block that keeps its size is live.
+        moved = rt_tlsf_malloc(locked->heap, size);
+        // If no other block is large enough, this one can only grow where it is.
+        if (moved == NULL)
+            resized = rt_tlsf_realloc(locked->heap, block, size);
+    }
     unlock(locked);
     if (moved == NULL)
         return resized;
