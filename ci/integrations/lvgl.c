@@ -6,6 +6,7 @@
 
 #include "lvgl.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,7 +123,7 @@ static void show(unsigned screens) {
         .release = lv_free,
         .largest = lv_mem_largest,
         .free_bytes = free_bytes,
-        .align = 4,
+        .align = _Alignof(max_align_t),
         .has_empty_blocks = 1,
     };
     const int line = exercise(&heap);

@@ -140,7 +140,7 @@ size_t lv_mem_largest(void) {
 }
 
 lv_result_t lv_mem_test_core(void) {
-    rt_corruption where;
+    rt_corruption where = {0};
     LOCK();
     const rt_error error = rt_tlsf_check(heap, &where);
     UNLOCK();
