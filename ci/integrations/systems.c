@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +74,8 @@ static void esp_idf(unsigned char *start) {
     EXPECT(multi != NULL);
     multi_heap_set_lock(multi, &lock);
     exercised(&(struct heap){.allocate = multi_allocate, .resize = multi_resize, .aligned = multi_aligned,
-        .release = multi_release, .largest = multi_largest, .free_bytes = multi_free, .align = 4});
+        .release = multi_release, .largest = multi_largest, .free_bytes = multi_free,
+        .align = _Alignof(max_align_t)});
     void *block[3];
     for (int at = 0; at < 3; at++)
         block[at] = multi_heap_malloc(multi, 100);
@@ -81,17 +83,26 @@ static void esp_idf(unsigned char *start) {
     multi_heap_get_info(multi, &info);
     EXPECT(info.free_blocks == 2 && info.allocated_blocks == 2 && info.total_blocks == 4);
     EXPECT(info.largest_free_block == multi_largest() && info.total_free_bytes == multi_free());
+    const size_t minimum = multi_heap_reset_minimum_free_bytes(multi);
+    EXPECT(minimum == info.minimum_free_bytes && multi_heap_minimum_free_size(multi) == multi_free());
+    multi_heap_restore_minimum_free_bytes(multi, multi_free() + 1);
+    EXPECT(multi_heap_minimum_free_size(multi) == multi_free());
+    multi_heap_restore_minimum_free_bytes(multi, minimum);
     EXPECT(info.minimum_free_bytes == multi_heap_minimum_free_size(multi) && info.minimum_free_bytes < 3000);
     EXPECT(multi_heap_get_allocated_size(multi, block[0]) >= 100 && multi_heap_check(multi, true));
     multi_heap_walk(multi, first_only, &visits);
     EXPECT(visits == 1 && lock == 0);
+    void *aligned = multi_heap_aligned_alloc_offs(multi, 100, 256, 0);
+    EXPECT(aligned != NULL && (uintptr_t)aligned % 256 == 0);
+    multi_heap_free(multi, aligned);
+    EXPECT(multi_heap_aligned_alloc_offs(multi, 100, 256, 8) == NULL);
     memset(block[0], 255, 120);
     EXPECT(!multi_heap_check(multi, false));
 }
 
 static struct sys_heap sys;
 static void *sys_allocate(size_t size) { return sys_heap_alloc(&sys, size); }
-static void *sys_resize(void *block, size_t size) { return sys_heap_aligned_realloc(&sys, block, 0, size); }
+static void *sys_resize(void *block, size_t size) { return sys_heap_realloc(&sys, block, size); }
 static void *sys_aligned(size_t align, size_t size) { return sys_heap_aligned_alloc(&sys, align, size); }
 static void sys_release(void *block) { sys_heap_free(&sys, block); }
 static size_t sys_largest(void) { return sys_heap_largest(&sys); }
@@ -108,7 +119,7 @@ static void zephyr(unsigned char *start) {
     EXPECT(sys_heap_runtime_stats_get(&sys, &stats) == -EINVAL && sys_heap_runtime_stats_reset_max(&sys) == -EINVAL);
     sys_heap_init(&sys, start, BYTES);
     exercised(&(struct heap){.allocate = sys_allocate, .resize = sys_resize, .aligned = sys_aligned,
-        .release = sys_release, .largest = sys_largest, .free_bytes = sys_free, .align = 4});
+        .release = sys_release, .largest = sys_largest, .free_bytes = sys_free, .align = _Alignof(max_align_t)});
     EXPECT(sys_heap_runtime_stats_get(&sys, &stats) == 0);
     EXPECT(stats.allocated_bytes == 0 && stats.max_allocated_bytes > 90000);
     EXPECT(sys_heap_runtime_stats_reset_max(&sys) == 0);
@@ -132,8 +143,8 @@ static void *mm_aligned(size_t align, size_t size) { return mm_memalign(mm, alig
 static void mm_release(void *block) { mm_free(mm, block); }
 static size_t mm_most(void) { return mm_largest(mm); }
 static size_t mm_free_bytes(void) {
-    struct mallinfo info;
-    EXPECT(mm_mallinfo(mm, &info) == 0 && (size_t)info.mxordblk == mm_largest(mm));
+    const struct mallinfo info = mm_mallinfo(mm);
+    EXPECT((size_t)info.mxordblk == mm_largest(mm));
     EXPECT(info.arena == info.uordblks + info.fordblks);
     return (size_t)info.fordblks;
 }
@@ -143,7 +154,8 @@ static void nuttx(unsigned char *start) {
     mm = mm_initialize("heap", start, BYTES / 2);
     EXPECT(mm != NULL);
     exercised(&(struct heap){.allocate = mm_allocate, .zeroed = mm_zeroed, .resize = mm_resize, .aligned = mm_aligned,
-        .release = mm_release, .largest = mm_most, .free_bytes = mm_free_bytes, .align = 4, .has_empty_blocks = 1});
+        .release = mm_release, .largest = mm_most, .free_bytes = mm_free_bytes,
+        .align = _Alignof(max_align_t), .has_empty_blocks = 1});
     const size_t before = mm_free_bytes();
     EXPECT(!mm_heapmember(mm, start + BYTES - 1));
     // Larger than was planned, then not.

@@ -83,6 +83,11 @@ void *multi_heap_aligned_alloc(multi_heap_handle_t heap, size_t size, size_t ali
     return block;
 }
 
+// heap_caps_aligned_alloc() calls it. A block of rtalloc cannot have its alignment at an offset: only 0 is served.
+void *multi_heap_aligned_alloc_offs(multi_heap_handle_t heap, size_t size, size_t alignment, size_t offset) {
+    return offset == 0 ? multi_heap_aligned_alloc(heap, size, alignment) : NULL;
+}
+
 void multi_heap_free(multi_heap_handle_t heap, void *p) {
     if (heap == NULL || p == NULL)
         return;
@@ -125,6 +130,23 @@ size_t multi_heap_minimum_free_size(multi_heap_handle_t heap) {
     return heap == NULL ? 0 : heap->minimum_free_bytes;
 }
 
+// Starts the minimum again, and returns what it was.
+size_t multi_heap_reset_minimum_free_bytes(multi_heap_handle_t heap) {
+    LOCK(heap);
+    const size_t before = heap->minimum_free_bytes;
+    heap->minimum_free_bytes = free_bytes(heap);
+    UNLOCK(heap);
+    return before;
+}
+
+// Stores an earlier minimum, unless there was a smaller one since.
+void multi_heap_restore_minimum_free_bytes(multi_heap_handle_t heap, const size_t new_minimum_free_bytes_value) {
+    LOCK(heap);
+    if (new_minimum_free_bytes_value < heap->minimum_free_bytes)
+        heap->minimum_free_bytes = new_minimum_free_bytes_value;
+    UNLOCK(heap);
+}
+
 // The largest request that succeeds now; 0 if none does. O(1).
 size_t multi_heap_largest(multi_heap_handle_t heap) {
     if (heap == NULL)
@@ -163,7 +185,7 @@ bool multi_heap_check(multi_heap_handle_t heap, bool print_errors) {
     const rt_error error = rt_tlsf_check(heap->heap, &where);
     UNLOCK(heap);
     if (error != RT_OK && print_errors)
-        fprintf(stderr, "heap %p, at %p: %s\n", (void *)heap, where.address, where.invariant);
+        MULTI_HEAP_STDERR_PRINTF("heap %p, at %p: %s\n", (void *)heap, where.address, where.invariant);
     return error == RT_OK;
 }
 
@@ -188,7 +210,8 @@ void multi_heap_walk(multi_heap_handle_t heap, multi_heap_walker_cb_t walker_fun
 
 static bool print(void *ptr, size_t size, int used, void *user_data) {
     (void)user_data;
-    printf("%p: %zu bytes, %s\n", ptr, size, used ? "live" : "free");
+    // The lock is held: the functions of stdio could wait. That of the ROM knows no %zu.
+    MULTI_HEAP_PRINTF("%p: %u bytes, %s\n", ptr, (unsigned)size, used ? "live" : "free");
     return true;
 }
 

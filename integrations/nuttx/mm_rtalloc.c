@@ -14,7 +14,7 @@
 
 #include <rtalloc.h>
 
-// Bytes of the largest region that mm_addregion() adds to a heap later. 0: no block of it is larger than the heap's.
+// Bytes of the largest region that mm_addregion() adds to a heap later, if it is larger than the heap.
 #ifndef RTALLOC_MM_REGION_BYTES
 #define RTALLOC_MM_REGION_BYTES 0
 #endif
@@ -132,12 +132,13 @@ static void count(const rt_block *block, void *context) {
 }
 
 // `mxordblk` is the largest request that succeeds now. The rest takes O(blocks).
-int mm_mallinfo(struct mm_heap_s *heap, struct mallinfo *info) {
-    memset(info, 0, sizeof *info);
+struct mallinfo mm_mallinfo(struct mm_heap_s *heap) {
+    struct mallinfo info;
+    memset(&info, 0, sizeof info);
     nxmutex_lock(&heap->mutex);
-    rt_tlsf_walk(heap->heap, count, info);
-    info->mxordblk = (int)rt_tlsf_largest(heap->heap);
+    rt_tlsf_walk(heap->heap, count, &info);
+    info.mxordblk = (int)rt_tlsf_largest(heap->heap);
     nxmutex_unlock(&heap->mutex);
-    info->arena = info->fordblks + info->uordblks;
-    return 0;
+    info.arena = info.fordblks + info.uordblks;
+    return info;
 }

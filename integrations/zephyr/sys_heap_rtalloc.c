@@ -66,6 +66,13 @@ void *sys_heap_alloc(struct sys_heap *heap, size_t bytes) {
     return counted(heap, rt_tlsf_malloc(of(heap), bytes));
 }
 
+// Newer versions of Zephyr have it, for callers that need a function of this type. Declared here for the others.
+void *sys_heap_noalign_alloc(struct sys_heap *heap, size_t align, size_t bytes);
+void *sys_heap_noalign_alloc(struct sys_heap *heap, size_t align, size_t bytes) {
+    (void)align;
+    return sys_heap_alloc(heap, bytes);
+}
+
 // An alignment with a second bit asks for a block that is that much before a multiple of the alignment; it is refused.
 void *sys_heap_aligned_alloc(struct sys_heap *heap, size_t align, size_t bytes) {
     return align == 0 ? sys_heap_alloc(heap, bytes) : counted(heap, rt_tlsf_aligned_alloc(of(heap), align, bytes));
@@ -84,6 +91,13 @@ void *sys_heap_aligned_realloc(struct sys_heap *heap, void *ptr, size_t align, s
         return counted(heap, rt_tlsf_realloc(of(heap), ptr, bytes));
     return rt_tlsf_reallocate(of(heap), &ptr, align, bytes) == RT_OK ? counted(heap, ptr) : NULL;
 }
+
+// A macro in some versions of Zephyr.
+#ifndef sys_heap_realloc
+void *sys_heap_realloc(struct sys_heap *heap, void *ptr, size_t bytes) {
+    return sys_heap_aligned_realloc(heap, ptr, 0, bytes);
+}
+#endif
 
 size_t sys_heap_usable_size(struct sys_heap *heap, void *mem) {
     return rt_tlsf_usable_size(of(heap), mem);

@@ -20,7 +20,7 @@ void *mm_realloc(struct mm_heap_s *heap, void *block, size_t size);
 void mm_free(struct mm_heap_s *heap, void *block);
 size_t mm_malloc_size(struct mm_heap_s *heap, void *block);
 bool mm_heapmember(struct mm_heap_s *heap, void *address);
-int mm_mallinfo(struct mm_heap_s *heap, struct mallinfo *info);
+struct mallinfo mm_mallinfo(struct mm_heap_s *heap);
 size_t mm_largest(struct mm_heap_s *heap);
 
 #endif

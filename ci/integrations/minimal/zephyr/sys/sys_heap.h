@@ -22,6 +22,8 @@ void sys_heap_init(struct sys_heap *heap, void *memory, size_t bytes);
 void *sys_heap_alloc(struct sys_heap *heap, size_t bytes);
 void *sys_heap_aligned_alloc(struct sys_heap *heap, size_t align, size_t bytes);
 void *sys_heap_aligned_realloc(struct sys_heap *heap, void *block, size_t align, size_t bytes);
+void *sys_heap_noalign_alloc(struct sys_heap *heap, size_t align, size_t bytes);
+void *sys_heap_realloc(struct sys_heap *heap, void *block, size_t bytes);
 void sys_heap_free(struct sys_heap *heap, void *block);
 size_t sys_heap_usable_size(struct sys_heap *heap, void *block);
 bool sys_heap_validate(struct sys_heap *heap);
