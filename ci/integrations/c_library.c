@@ -53,8 +53,10 @@ static void print_failure(int line) {
 
 #define EXPECT(condition) ((condition) ? (void)0 : print_failure(__LINE__))
 
+// Called by an operation of the heap, which must have the lock.
 static void misused(const rt_misuse *misuse) {
     (void)misuse;
+    EXPECT(held == 1);
     misuses++;
 }
 
@@ -102,7 +104,7 @@ int main(void) {
     // Freed: a second free is misuse.
     EXPECT(misuses == 0);
     free(block);
-    EXPECT(misuses == 1);
+    EXPECT(realloc(block, 20) == NULL && misuses == 2);
 
     void *aligned = aligned_alloc(256, 100);
     EXPECT(aligned != NULL && (uintptr_t)aligned % 256 == 0);
