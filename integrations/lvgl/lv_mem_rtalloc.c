@@ -20,7 +20,7 @@
 #ifndef RTALLOC_LV_BYTES
     #define RTALLOC_LV_BYTES (64 * 1024)
 #endif
-// Bytes of the largest pool that lv_mem_add_pool() adds later.
+// Bytes of the largest pool that lv_mem_add_pool() adds later, if it is larger than the heap.
 #ifndef RTALLOC_LV_POOL_BYTES
     #define RTALLOC_LV_POOL_BYTES 0
 #endif
