@@ -114,8 +114,16 @@ done
 
 on_host systems -I "$tests/minimal" integrations/esp-idf/multi_heap_rtalloc.c integrations/zephyr/sys_heap_rtalloc.c \
     integrations/nuttx/mm_rtalloc.c "$tests/systems.c" "$tests/exercise.c"
-on_host ros2 -isystem /usr/include/rcutils integrations/ros2/rcutils_rtalloc.c "$tests/ros2.c" "$tests/exercise.c" \
-    -lrcutils
+ros2=(-isystem /usr/include/rcutils "$tests/ros2.c" "$tests/exercise.c" -lrcutils)
+on_host ros2 integrations/ros2/rcutils_rtalloc.c "${ros2[@]}"
+# A copy that does not lock its mutex must fail.
+sed 's/pthread_mutex_\(un\)*lock(\(&locked->mutex\))/(void)\2/' integrations/ros2/rcutils_rtalloc.c >"$work/unlocked.c"
+gcc "${common[@]}" -O1 -pthread "$work/unlocked.c" "${ros2[@]}" "$tests/host.c" "$out/c/librtalloc_c.a" \
+    -o "$work/ros2_unlocked"
+if (timeout 60 "$work/ros2_unlocked") >/dev/null 2>&1; then
+    echo "rcutils_rtalloc.c passed without its mutex" >&2
+    exit 1
+fi
 
 # LVGL's library, without that part of it which is not C.
 mkdir "$work/lvgl.o"

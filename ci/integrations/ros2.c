@@ -3,6 +3,7 @@
 #include "board.h"
 #include "exercise.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <rcutils/allocator.h>
 #include <rcutils/error_handling.h>
@@ -31,8 +32,10 @@ static void fail(int line) {
 
 #define EXPECT(condition) ((condition) ? (void)0 : fail(__LINE__))
 
+// Called by an operation of the heap, which must have the mutex: the first member of the state.
 static void misused(const rt_misuse *misuse) {
     (void)misuse;
+    EXPECT(pthread_mutex_trylock(allocator.state) == EBUSY);
     misuses++;
 }
 
@@ -103,7 +106,7 @@ static void *thread(void *argument) {
     unsigned random = 1 + (unsigned)(size_t)argument;
     unsigned char *blocks[32] = {NULL};
     size_t sizes[32];
-    for (int count = 0; count < 50000; count++) {
+    for (int count = 0; count < 400000; count++) {
         random ^= random << 13;
         random ^= random >> 17;
         random ^= random << 5;
