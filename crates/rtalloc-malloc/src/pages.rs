@@ -30,7 +30,7 @@ const LARGE_BYTES: usize = 1 << 20;
 const MOST_BLOCKS: usize = 16;
 
 /// Whether pages may go back: not if the memory is planned for deadlines.
-fn may_go_back() -> bool {
+pub fn may_go_back() -> bool {
     let settings = STATE.settings();
     !settings.locked && !settings.fixed
 }
@@ -102,6 +102,8 @@ const POOL_WORDS: usize = 4;
 ///
 /// The allocator is the arenas, and the slot is the calling thread's, which is inside an operation.
 unsafe fn return_pages(slot: usize) {
+    // The same words in every region, so that each of them gets its turn in each region.
+    let first_word = STATE.next_pool_word.fetch_add(POOL_WORDS, Relaxed);
     for region in STATE.regions.iter() {
         // SAFETY: the word stores arenas, and the slot is the caller's.
         let mut arena = unsafe { kinds::arena_slot(region.heap, slot) };
@@ -122,15 +124,17 @@ unsafe fn return_pages(slot: usize) {
             // SAFETY: the block was allocated above.
             unsafe { arena.deallocate(block) };
         }
-        for _ in 0..POOL_WORDS {
-            let word = STATE.next_pool_word.fetch_add(1, Relaxed);
-            // SAFETY: the word stores arenas; no block is in the memory that is passed, and none begins meanwhile.
-            unsafe {
-                kinds::visit_free(region.heap, word, &mut |free| {
-                    keeping_errno(|| give(free.start, free.end));
-                });
+        // If another thread looks at a pool, or asks for what may be missing in one, this one leaves it alone.
+        STATE.pool_visits.try_with(|| {
+            for word in first_word..first_word.wrapping_add(POOL_WORDS) {
+                // SAFETY: the word stores arenas; no block is in the memory that is passed, and none begins meanwhile.
+                unsafe {
+                    kinds::visit_free(region.heap, word, &mut |free| {
+                        keeping_errno(|| give(free.start, free.end));
+                    });
+                }
             }
-        }
+        });
     }
 }
 
