@@ -209,8 +209,14 @@ pub fn trim(kept_bytes: usize) -> bool {
     if STATE.settings().locked || kind.name == "guarded" || !STATE.threads.pause() {
         return false;
     }
+    // The caller has reclaimed its own slot, in which a signal handler may have interrupted it.
+    let mine = ThreadState::mine().map(|state| STATE.threads.number(state));
     let (mut kept, mut any) = (0, false);
     for region in STATE.regions.iter() {
+        for slot in (0..STATE.slots()).filter(|slot| kind.has_slots && Some(*slot) != mine) {
+            // SAFETY: the process is paused, so no thread uses the slot.
+            unsafe { (kind.reclaim)(region.heap, slot, usize::MAX) };
+        }
         let mut visit = |block: Block| {
             // A free block's links are at its start, and its length at its end.
             const ENDS_BYTES: usize = 64;
