@@ -2,8 +2,8 @@
 //!
 //! Whenever a thread has freed some megabytes, it looks at the largest free blocks of its own slots and at what is free
 //! in the pools, and at no other slot. No other thread waits, except for one whose request finds no memory: it asks
-//! again when the pools are whole. [`trim`] looks at every block, and all threads wait. A fixed or locked heap keeps its
-//! pages.
+//! again when the pools are whole. [`trim`] looks at every block, and all threads wait. A fixed or locked heap keeps
+//! its pages.
 //!
 //! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
 //! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less.
