@@ -303,8 +303,9 @@ pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
     keeping_errno(|| unsafe { slow_path::usable_size(block) })
 }
 
-/// `malloc_trim`: processes the remote frees of the caller's slot and returns whole pages of free blocks to the system,
-/// except `pad` bytes of them. 1 if there were any, never if memory is locked. All threads wait meanwhile.
+/// `malloc_trim`: processes the remote frees of every slot, empties its lists of freed blocks, and returns whole pages
+/// of free blocks to the system, except `pad` bytes of them. 1 if there were any, never if memory is locked. All threads
+/// wait meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(pad: usize) -> c_int {
     keeping_errno(|| {

@@ -67,6 +67,14 @@ impl Lock {
         self.unlock();
         Some(result)
     }
+
+    /// Runs a critical section, unless a thread owns the lock.
+    pub fn try_with(&self, critical_section: impl FnOnce()) {
+        if self.owner.compare_exchange(0, thread::identity(), Acquire, Relaxed).is_ok() {
+            critical_section();
+            self.unlock();
+        }
+    }
 }
 
 /// Waiting in a loop: spins, then yields, then sleeps for longer and longer, so that the awaited thread gets the

@@ -1,8 +1,9 @@
 //! Pages of free memory go back to the system, so that a process's memory follows what it has live.
 //!
 //! Whenever a thread has freed some megabytes, it looks at the largest free blocks of its own slots and at what is free
-//! in the pools, and at no other slot: no other thread waits. [`trim`] looks at every block, and all threads wait. A
-//! fixed or locked heap keeps its pages.
+//! in the pools, and at no other slot. No other thread waits, except for one whose request finds no memory: it asks
+//! again when the pools are whole. [`trim`] looks at every block, and all threads wait. A fixed or locked heap keeps
+//! its pages.
 //!
 //! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
 //! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less.
@@ -30,7 +31,7 @@ const LARGE_BYTES: usize = 1 << 20;
 const MOST_BLOCKS: usize = 16;
 
 /// Whether pages may go back: not if the memory is planned for deadlines.
-fn may_go_back() -> bool {
+pub fn may_go_back() -> bool {
     let settings = STATE.settings();
     !settings.locked && !settings.fixed
 }
@@ -102,6 +103,8 @@ const POOL_WORDS: usize = 4;
 ///
 /// The allocator is the arenas, and the slot is the calling thread's, which is inside an operation.
 unsafe fn return_pages(slot: usize) {
+    // The same words in every region, so that each of them gets its turn in each region.
+    let first_word = STATE.next_pool_word.fetch_add(POOL_WORDS, Relaxed);
     for region in STATE.regions.iter() {
         // SAFETY: the word stores arenas, and the slot is the caller's.
         let mut arena = unsafe { kinds::arena_slot(region.heap, slot) };
@@ -122,16 +125,17 @@ unsafe fn return_pages(slot: usize) {
             // SAFETY: the block was allocated above.
             unsafe { arena.deallocate(block) };
         }
-        for _ in 0..POOL_WORDS {
-            let word = STATE.next_pool_word.fetch_add(1, Relaxed);
-            // A request of another thread does not find this memory meanwhile, and takes other memory.
-            // SAFETY: the word stores arenas; no block is in the memory that is passed, and none begins meanwhile.
-            unsafe {
-                kinds::visit_free(region.heap, word, &mut |free| {
-                    keeping_errno(|| give(free.start, free.end));
-                });
+        // If another thread looks at a pool, or asks for what may be missing in one, this one leaves it alone.
+        STATE.pool_visits.try_with(|| {
+            for word in first_word..first_word.wrapping_add(POOL_WORDS) {
+                // SAFETY: the word stores arenas; no block is in the memory that is passed, and none begins meanwhile.
+                unsafe {
+                    kinds::visit_free(region.heap, word, &mut |free| {
+                        keeping_errno(|| give(free.start, free.end));
+                    });
+                }
             }
-        }
+        });
     }
 }
 
@@ -206,8 +210,14 @@ pub fn trim(kept_bytes: usize) -> bool {
     if STATE.settings().locked || kind.name == "guarded" || !STATE.threads.pause() {
         return false;
     }
+    // The caller has reclaimed its own slot, in which a signal handler may have interrupted it.
+    let mine = ThreadState::mine().map(|state| STATE.threads.number(state));
     let (mut kept, mut any) = (0, false);
     for region in STATE.regions.iter() {
+        for slot in (0..STATE.slots()).filter(|slot| kind.has_slots && Some(*slot) != mine) {
+            // SAFETY: the process is paused, so no thread uses the slot.
+            unsafe { (kind.reclaim)(region.heap, slot, usize::MAX) };
+        }
         let mut visit = |block: Block| {
             // A free block's links are at its start, and its length at its end.
             const ENDS_BYTES: usize = 64;

@@ -213,6 +213,10 @@ pub unsafe fn assign(state: &ThreadState, number: usize, index: usize) {
             fast.below_bytes = 0;
             fast.span_bytes = 0;
             fast.before_return = isize::MAX;
+            if kinds::current().has_slots {
+                // Operations are counted; their memory follows what is live all the same.
+                pages::begin(fast);
+            }
         }
     }
 }

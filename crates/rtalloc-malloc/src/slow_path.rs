@@ -140,8 +140,8 @@ fn serve(worker: Worker, size: usize, align: usize) -> Option<Served> {
     }
     let current = worker.state.map_or(&STATE.shared_slot_region, |state| &state.region);
     let mut grown = 0;
-    loop {
-        let seen = STATE.regions.count();
+    // From the region that served last, so that the thread stays there.
+    let ask_regions = |seen| {
         let first = usize::from(current.load(Relaxed));
         let others = (0..seen).filter(|&index| index != first);
         for region in core::iter::once(first).chain(others).filter_map(|index| STATE.regions.get(index)) {
@@ -154,6 +154,18 @@ fn serve(worker: Worker, size: usize, align: usize) -> Option<Served> {
                 }
             }
             return Some(Served { block, is_zero: false });
+        }
+        None
+    };
+    loop {
+        let seen = STATE.regions.count();
+        let served = ask_regions(seen).or_else(|| {
+            // What it needs may have been missing only because pages of it went back: again while none do.
+            let may_miss = kind.has_slots && pages::may_go_back();
+            if may_miss { STATE.pool_visits.with(|| ask_regions(seen)).flatten() } else { None }
+        });
+        if served.is_some() {
+            return served;
         }
         if grown == MAX_GROWN || !regions::grow(seen, size, align) {
             break;

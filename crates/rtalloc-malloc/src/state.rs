@@ -39,6 +39,8 @@ pub struct State {
     pub shared_slot_region: AtomicU8,
     /// The word of the pools of arenas that is looked at next for pages that may go back, modulo their number.
     pub next_pool_word: AtomicUsize,
+    /// Locked while pages of free memory in a pool of arenas go back: no request finds that memory meanwhile.
+    pub pool_visits: Lock,
     /// Locked during every operation of a sequential heap, whatever its region.
     pub heap_lock: Lock,
     /// Blocks that are mappings of their own.
@@ -113,6 +115,7 @@ impl State {
             regions: RegionTable::new(),
             shared_slot_region: AtomicU8::new(0),
             next_pool_word: AtomicUsize::new(0),
+            pool_visits: Lock::new(),
             heap_lock: Lock::new(),
             direct: DirectBlocks {
                 mapped_bytes: AtomicUsize::new(0),

@@ -351,7 +351,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     /// # Errors
     ///
     /// As [`RegionAllocator::check`].
-    fn verify_lists(&self, walk: &dyn Fn(&mut dyn FnMut(Block))) -> Result<(), Corruption> {
+    fn verify_lists(&self, walk: &Walk<'_>) -> Result<(), Corruption> {
         let Control { lists, heap, start, end, list_bytes, .. } = self.control();
         let broken = |invariant, address| Err(Corruption { invariant, address });
         // Every block that is set aside is in one list once, if their numbers and the sums of their hashes are equal.
@@ -513,6 +513,9 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
         self.emit_lists(word);
     }
 }
+
+/// Passes every block of a heap to its argument.
+type Walk<'a> = dyn Fn(&mut dyn FnMut(Block)) + 'a;
 
 /// A hash of a block's address and size.
 fn mixed(address: usize, granules: usize) -> u64 {

@@ -399,21 +399,6 @@ impl<H, A: Atomics> ArenaSlot<'_, '_, H, A> {
 }
 
 impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
-    /// [`usable_size`](Slot::usable_size) of a block in this slot's own arena, 0 for a block of another one.
-    ///
-    /// # Time
-    ///
-    /// As the query of `H`.
-    ///
-    /// # Safety
-    ///
-    /// As [`Slot::usable_size`].
-    #[inline(always)]
-    pub unsafe fn usable_size_of_own(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller guarantees that the block is live, and it lies in this arena.
-        if self.is_own(block.addr().get()) { unsafe { self.arena().usable_size(block) } } else { 0 }
-    }
-
     /// The heap in this slot's arena.
     #[inline(always)]
     fn arena(&self) -> ManuallyDrop<H> {
