@@ -44,6 +44,12 @@ impl<W: Width> Tag<W> {
         (size & (W::GRANULE - 1) == 0).then_some(size)
     }
 
+    /// The size of a live block, whatever is before it; `None` if a bit is set that is neither size nor flag.
+    #[inline(always)]
+    pub(super) fn any_live_size(self) -> Option<usize> {
+        (self.0 & (W::GRANULE - 1) & !PREV_FREE == LIVE).then_some(self.size())
+    }
+
     /// Whether the block is live.
     #[inline(always)]
     pub(super) fn is_live(self) -> bool {

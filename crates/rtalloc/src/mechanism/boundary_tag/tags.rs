@@ -93,10 +93,14 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         unsafe {
             let tag = self.header(block).live_tag();
             let follows_free = tag.is_prev_free();
-            let size = tag.live_size(follows_free).filter(|size| *size != 0)?;
+            let size = tag.any_live_size()?;
             let (next, next_header) = self.next_to(block, size)?;
+            // A size of 0: one test with that of an overflow.
+            if next <= block {
+                return None;
+            }
             // The header after a free block has PREV_FREE set, so this also detects a double free.
-            let is_sound = (next_header.is_free() || next_header.follows_live())
+            let is_sound = next_header.is_after_live()
                 && self.is_sound_next(next, next_header)
                 && (!follows_free || self.free_prev(block).is_ok());
             is_sound.then_some(LiveBlock { block, size, follows_free, next_header })
