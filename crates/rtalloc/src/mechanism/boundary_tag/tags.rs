@@ -86,7 +86,10 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     /// The live block at an address, if all tags around it agree.
     #[inline(always)]
     pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock<W, G>> {
-        let block = self.placed(address)?;
+        if self.is_foreign(address) {
+            return None;
+        }
+        let block = self.memory().offset(address);
         // SAFETY: an aligned address between the first block and the last sentinel is preceded by memory of a region,
         // or of the gap between two regions if the caller broke the contract of `deallocate`. A size is followed only
         // within the span.
