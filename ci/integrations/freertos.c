@@ -174,7 +174,7 @@ static void misuse(void) {
     void *block = pvPortMalloc(100), *after = pvPortMalloc(100);
     misuses = 0;
     vPortFree(block);
-    // A block that is free already, and the address of no block.
+    // A block that is free already, and an address where none begins.
     vPortFree(block);
     vPortFree(foreign + 32);
     EXPECT(misuses == 2);

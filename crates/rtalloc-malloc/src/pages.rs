@@ -128,7 +128,7 @@ unsafe fn return_pages(slot: usize) {
         // If another thread looks at a pool, or asks for what may be missing in one, this one leaves it alone.
         STATE.pool_visits.try_with(|| {
             for word in first_word..first_word.wrapping_add(POOL_WORDS) {
-                // SAFETY: the word stores arenas; no block is in the memory that is passed, and none begins meanwhile.
+                // SAFETY: the word stores arenas; the memory that is passed is free, and stays so meanwhile.
                 unsafe {
                     kinds::visit_free(region.heap, word, &mut |free| {
                         keeping_errno(|| give(free.start, free.end));

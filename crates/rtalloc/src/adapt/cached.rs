@@ -37,7 +37,7 @@
 //! # When it wins, when it loses
 //!
 //! It is for programs that allocate and free small blocks of few sizes all the time, where the mean counts: the replaced
-//! `malloc` has one in every arena. It wins nothing where sizes seldom recur, and loses where memory is short.
+//! `malloc` has one in every slot. It wins nothing where sizes seldom recur, and loses where memory is short.
 
 use super::front::{Name, divide};
 use crate::concurrent::LINE_BYTES;
@@ -596,7 +596,7 @@ unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
 
     #[inline(always)]
     unsafe fn withdraw(&mut self, piece: Range<usize>) {
-        // SAFETY: as the caller guarantees. An empty piece has no block that is set aside.
+        // SAFETY: as the caller guarantees. An empty piece is one free block, which is not set aside.
         unsafe { self.control_mut().heap.withdraw(piece) }
     }
 

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 /// the caller a stack frame.
 pub(crate) struct PairResult<E> {
     block: Option<NonNull<u8>>,
-    /// Initialised if there is no block.
+    /// Initialised if `block` is `None`.
     error: MaybeUninit<E>,
 }
 

@@ -454,7 +454,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
     }
 
-    /// Whether the heap is planned for no block with this last byte.
+    /// Whether a block with this last byte is larger than the heap is planned for.
     #[inline(always)]
     fn is_unplanned(&self, last: usize) -> bool {
         // SAFETY: `init` initialised the front.
