@@ -34,6 +34,33 @@ impl Operation {
         // SAFETY: the state is this thread's, the thread is inside this operation, and `self` is borrowed exclusively.
         unsafe { self.state.fast_path() }
     }
+
+    /// Allocates a block that the thread freed before, if there is one of this size.
+    #[inline(always)]
+    fn allocate_kept(&mut self, size: usize) -> Option<NonNull<u8>> {
+        let fast = self.fast_path();
+        if size >= fast.below_bytes {
+            return None;
+        }
+        // SAFETY: `below_bytes` is not 0, so the slot is initialised.
+        unsafe { fast.slot.assume_init_mut() }.allocate_kept(size)
+    }
+
+    /// Frees a block if the thread keeps it for later requests; whether it is to look for pages to give back then.
+    ///
+    /// # Safety
+    ///
+    /// The block is live, and no longer used.
+    #[inline(always)]
+    unsafe fn keep(&mut self, block: NonNull<u8>) -> Option<bool> {
+        let fast = self.fast_path();
+        if fast.span_bytes == 0 {
+            return None;
+        }
+        // SAFETY: `span_bytes` is not 0, so the slot is initialised. It frees only blocks of its own.
+        let bytes = unsafe { fast.slot.assume_init_mut().keep(block) }?;
+        Some(fast.counts_freed(bytes))
+    }
 }
 
 impl Drop for Operation {
@@ -43,10 +70,10 @@ impl Drop for Operation {
     }
 }
 
-/// Allocates at least one byte on the fast path.
+/// Allocates at least one byte in the thread's slot.
 #[inline(always)]
-fn allocate_fast(size: usize, align: usize) -> Option<NonNull<u8>> {
-    let mut operation = Operation::begin()?;
+fn allocate_fast(operation: Option<Operation>, size: usize, align: usize) -> Option<NonNull<u8>> {
+    let mut operation = operation?;
     let fast = operation.fast_path();
     if size >= fast.below_bytes {
         return None;
@@ -55,15 +82,21 @@ fn allocate_fast(size: usize, align: usize) -> Option<NonNull<u8>> {
     unsafe { fast.slot.assume_init_mut() }.allocate_bytes(size, align).ok()
 }
 
-/// Allocates, or returns null and sets `errno`.
-#[inline(always)]
-fn allocate(size: usize, align: usize) -> *mut c_void {
+/// Allocates, or returns null and sets `errno`. Not inlined: what the thread's lists serve saves no registers.
+#[inline(never)]
+fn allocate(operation: Option<Operation>, size: usize, align: usize) -> *mut c_void {
     // A request of 0 bytes is served like one of 1 byte: each result is a block of its own.
     let size = size.max(1);
-    match allocate_fast(size, align) {
+    match allocate_fast(operation, size, align) {
         Some(block) => block.as_ptr().cast(),
         None => allocate_slow(size, align),
     }
+}
+
+/// [`allocate`] at an alignment that the caller chose.
+#[inline(always)]
+fn allocate_aligned(size: usize, align: usize) -> *mut c_void {
+    allocate(Operation::begin(), size, align)
 }
 
 #[cold]
@@ -90,7 +123,13 @@ fn is_in_region(fast: &FastPath, block: NonNull<u8>) -> bool {
 /// `malloc` of the C standard. A size of 0 is served like one of 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    allocate(size, ALIGN_BYTES)
+    let mut operation = Operation::begin();
+    if let Some(operation) = &mut operation
+        && let Some(block) = operation.allocate_kept(size)
+    {
+        return block.as_ptr().cast();
+    }
+    allocate(operation, size, ALIGN_BYTES)
 }
 
 /// `free` of the C standard; leaves `errno` alone.
@@ -101,7 +140,35 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
     let Some(block) = NonNull::new(block.cast()) else { return };
-    if let Some(mut operation) = Operation::begin() {
+    let mut operation = Operation::begin();
+    // SAFETY: the block is live, and the caller gives it up.
+    unsafe {
+        match operation.as_mut().and_then(|operation| operation.keep(block)) {
+            Some(false) => {}
+            Some(true) => give_back(operation),
+            None => deallocate(operation, block),
+        }
+    }
+}
+
+/// Gives pages back at the end of an operation.
+#[cold]
+#[inline(never)]
+fn give_back(operation: Option<Operation>) {
+    if let Some(operation) = operation {
+        // SAFETY: the thread is inside the operation, and has a slot.
+        unsafe { pages::give_back(operation.state) };
+    }
+}
+
+/// Frees a block. Not inlined: what the thread's lists keep saves no registers.
+///
+/// # Safety
+///
+/// The block is live, and no longer used.
+#[inline(never)]
+unsafe fn deallocate(operation: Option<Operation>, block: NonNull<u8>) {
+    if let Some(mut operation) = operation {
         let fast = operation.fast_path();
         if is_in_region(fast, block) {
             // SAFETY: `span_bytes` is not 0, so the slot is initialised. The block is of its heap, and the caller gives
@@ -154,7 +221,9 @@ pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(size) = count.checked_mul(size) else { return no_memory() };
     let size = size.max(1);
-    match allocate_fast(size, ALIGN_BYTES) {
+    let mut operation = Operation::begin();
+    let kept = operation.as_mut().and_then(|operation| operation.allocate_kept(size));
+    match kept.or_else(|| allocate_fast(operation, size, ALIGN_BYTES)) {
         Some(block) => {
             // SAFETY: the block has `size` bytes, of arenas, which are not in a file.
             unsafe { pages::zero(block, size) };
@@ -234,14 +303,14 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
         set_errno(EINVAL);
         return null_mut();
     }
-    allocate(size, align.max(ALIGN_BYTES))
+    allocate_aligned(size, align.max(ALIGN_BYTES))
 }
 
 /// `memalign`: rounds the alignment up to a power of two, as the C library does.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.max(ALIGN_BYTES).checked_next_power_of_two() {
-        Some(align) => allocate(size, align),
+        Some(align) => allocate_aligned(size, align),
         None => {
             set_errno(EINVAL);
             null_mut()
@@ -259,7 +328,7 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, s
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
-    let block = keeping_errno(|| allocate(size, align.max(ALIGN_BYTES)));
+    let block = keeping_errno(|| allocate_aligned(size, align.max(ALIGN_BYTES)));
     if block.is_null() {
         return ENOMEM;
     }
@@ -271,7 +340,7 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, s
 /// `valloc`: page-aligned.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: usize) -> *mut c_void {
-    allocate(size, page_bytes())
+    allocate_aligned(size, page_bytes())
 }
 
 /// `pvalloc`: whole pages.
@@ -279,7 +348,7 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let page = page_bytes();
     match size.max(1).checked_next_multiple_of(page) {
-        Some(bytes) => allocate(bytes, page),
+        Some(bytes) => allocate_aligned(bytes, page),
         None => no_memory(),
     }
 }

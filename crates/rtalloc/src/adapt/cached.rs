@@ -242,19 +242,62 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         // overwritten, so may be the link.
         unsafe {
             let is_sound = heap.take_back(block, Self::usable_bytes(*granules));
-            list.first = if is_sound { block.cast::<*mut u8>().read() } else { core::ptr::null_mut() };
+            if is_sound {
+                list.first = block.cast::<*mut u8>().read();
+            } else {
+                heap.report_overwritten(block);
+                list.first = core::ptr::null_mut();
+            }
             Some(is_sound.then_some(block))
         }
     }
 
-    /// Empties a list whose first block's header was overwritten, without following its link.
+    /// Allocates from the list of the size, at no alignment beyond that of all blocks. `None` if it is empty, or its first
+    /// block's header was overwritten.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub(crate) fn allocate_kept(&mut self, size_bytes: usize) -> Option<NonNull<u8>> {
+        if size_bytes > Self::LARGEST {
+            return None;
+        }
+        let Control { lists, heap, .. } = self.control_mut();
+        let granules = Self::granules_for(size_bytes);
+        // SAFETY: the request is not larger than the largest with a list.
+        let list = unsafe { lists.get_unchecked_mut(granules) };
+        let block = NonNull::new(list.first)?;
+        // SAFETY: blocks in the lists are set aside, and begin with their link.
+        unsafe {
+            if !heap.take_back(block, Self::usable_bytes(granules)) {
+                return None;
+            }
+            list.first = block.cast::<*mut u8>().read();
+        }
+        list.places += 1;
+        Some(block)
+    }
+
+    /// Empties the list of a size whose first block's header was overwritten, without following its link.
     #[cold]
     #[inline(never)]
-    fn abandon(&mut self, granules: usize) {
-        let Control { lists, list_bytes, .. } = self.control_mut();
-        if let Some(list) = lists.get_mut(granules) {
+    fn abandon(&mut self, size_bytes: usize) {
+        let Control { lists, heap, list_bytes, .. } = self.control_mut();
+        let granules = Self::granules_for(size_bytes);
+        if let Some(list) = lists.get_mut(granules)
+            && let Some(block) = NonNull::new(list.first)
+        {
+            heap.report_overwritten(block);
             *list = List { first: core::ptr::null_mut(), places: Self::places(granules, *list_bytes) };
         }
+    }
+
+    /// Whether the list of a size, which serves no request, is not empty.
+    #[inline(always)]
+    fn is_damaged(&self, size_bytes: usize) -> bool {
+        size_bytes <= Self::LARGEST
+            && self.control().lists.get(Self::granules_for(size_bytes)).is_some_and(|list| !list.first.is_null())
     }
 
     /// Allocates from the inner heap at no alignment beyond that of all blocks. Not inlined, so that a request that a
@@ -277,29 +320,32 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         }
     }
 
-    /// Puts a block that is freed into the list of its size. False, without an effect, if there is no place, or the
-    /// inner heap would not free it.
+    /// Puts a block that is freed into the list of its size, and returns its bytes with the header. `None`, without an
+    /// effect, if there is no place, or its tag or the next one is not that of a live block.
     ///
     /// # Safety
     ///
     /// As [`RegionAllocator::deallocate`].
+    ///
+    /// # Time
+    ///
+    /// Constant.
     #[inline(always)]
-    unsafe fn keep(&mut self, block: NonNull<u8>) -> bool {
+    pub(crate) unsafe fn keep(&mut self, block: NonNull<u8>) -> Option<usize> {
         let Control { lists, heap, .. } = self.control_mut();
-        // SAFETY: as the caller guarantees; the heap accepts none but its live blocks.
+        // SAFETY: as the caller guarantees; the heap accepts none but its live blocks, up to the largest with a list.
         unsafe {
-            if let Some(bytes) = heap.held_bytes(block)
-                && let Some(list) = lists.get_mut((bytes + H::CONTRACT.header_bytes) / Self::GRANULE)
-                && list.places != 0
-            {
-                heap.set_aside(block);
-                block.cast::<*mut u8>().write(list.first);
-                list.first = block.as_ptr();
-                list.places -= 1;
-                return true;
+            let bytes = heap.held_bytes(block, Self::LARGEST)? + H::CONTRACT.header_bytes;
+            let list = lists.get_unchecked_mut(bytes / Self::GRANULE);
+            if list.places == 0 {
+                return None;
             }
+            heap.set_aside(block);
+            block.cast::<*mut u8>().write(list.first);
+            list.first = block.as_ptr();
+            list.places -= 1;
+            Some(bytes)
         }
-        false
     }
 
     /// Frees a block in the inner heap.
@@ -432,21 +478,12 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if align_bytes <= H::CONTRACT.alignment_bytes && align_bytes.is_power_of_two() {
-            if size_bytes.wrapping_sub(1) < Self::LARGEST {
-                let Control { lists, heap, .. } = self.control_mut();
-                let granules = Self::granules_for(size_bytes);
-                // SAFETY: the request is not larger than the largest with a list.
-                let list = unsafe { lists.get_unchecked_mut(granules) };
-                if let Some(block) = NonNull::new(list.first) {
-                    // SAFETY: blocks in the lists are set aside, and begin with their link.
-                    unsafe {
-                        if heap.take_back(block, Self::usable_bytes(granules)) {
-                            list.first = block.cast::<*mut u8>().read();
-                            list.places += 1;
-                            return Ok(block);
-                        }
-                    }
-                    self.abandon(granules);
+            if size_bytes != 0 {
+                if let Some(block) = self.allocate_kept(size_bytes) {
+                    return Ok(block);
+                }
+                if self.is_damaged(size_bytes) {
+                    self.abandon(size_bytes);
                 }
             }
             if let Some(block) = self.allocate_within(size_bytes) {
@@ -460,7 +497,7 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         // SAFETY: as the caller guarantees; the heap reports a block that is none of its live ones.
         unsafe {
-            if !self.keep(block) {
+            if self.keep(block).is_none() {
                 self.deallocate_within(block);
             }
         }
@@ -604,7 +641,7 @@ unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
     unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
         // SAFETY: as the caller guarantees.
         unsafe {
-            if self.keep(block) {
+            if self.keep(block).is_some() {
                 return None;
             }
             let piece = self.deallocate_within_piece(block);

@@ -418,7 +418,8 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     /// Constant.
     fn granted_bytes(size_bytes: usize) -> usize;
 
-    /// The usable bytes of the block at an address, if [`deallocate`](RegionAllocator::deallocate) would free it.
+    /// The usable bytes of the block at an address, at most `most_bytes`, if its tag and the next one are those that a
+    /// live block has. `None` for every block that is free or set aside.
     ///
     /// # Safety
     ///
@@ -427,7 +428,7 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     /// # Time
     ///
     /// Constant.
-    unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize>;
+    unsafe fn held_bytes(&self, block: NonNull<u8>, most_bytes: usize) -> Option<usize>;
 
     /// Sets a block aside.
     ///
@@ -441,7 +442,7 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     unsafe fn set_aside(&mut self, block: NonNull<u8>);
 
     /// Makes a block an ordinary live block again, if its tag is still that of one with so many usable bytes that is
-    /// set aside; reports it otherwise, and changes nothing.
+    /// set aside; otherwise false, and nothing changes.
     ///
     /// # Safety
     ///
@@ -451,6 +452,9 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     ///
     /// Constant.
     unsafe fn take_back(&mut self, block: NonNull<u8>, usable_bytes: usize) -> bool;
+
+    /// Reports a block that [`take_back`](Self::take_back) refused.
+    fn report_overwritten(&self, block: NonNull<u8>);
 
     /// Whether the tag before an address is that of a block set aside.
     ///

@@ -3,10 +3,11 @@
 use super::layout::Entry;
 use super::pool::Missed;
 use super::{Own, Place, PooledArenas, View};
+use crate::adapt::Cached;
 use crate::concurrent::arenas::remote_queue::{Link, Pushed, QueuedFree};
 use crate::concurrent::atomics::{Atomics, Native};
 use crate::concurrent::slots::Common;
-use crate::contract::{AllocError, InPieces, LoopBound, MisuseKind, SharedError, Slot, loop_bound};
+use crate::contract::{AllocError, InPieces, LoopBound, MisuseKind, SetAside, SharedError, Slot, loop_bound};
 use crate::hook::report;
 use crate::mechanism::pair_result::PairResult;
 use core::fmt;
@@ -74,6 +75,39 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
     pub(super) fn is_own(&self, address: usize) -> bool {
         let Some((_, entry)) = self.view.entry_at(address) else { return false };
         entry.owner() as usize == self.own().owner && !(self.view.plan().is_start(address) && entry.run() != 0)
+    }
+}
+
+/// What the lists of the slot's heap serve alone: both inlined, they leave everything else to [`Slot`]'s functions.
+impl<'r, H: SetAside<'r> + InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, Cached<'r, H>, A> {
+    /// Allocates a block that was freed before, at the alignment of all blocks. `None`, without an effect, if there is
+    /// none of this size, or frees by other slots wait to be processed. 0 bytes are served like 1.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub fn allocate_kept(&mut self, size_bytes: usize) -> Option<NonNull<u8>> {
+        if self.has_remote_frees() { None } else { self.arena().allocate_kept(size_bytes) }
+    }
+
+    /// Frees a block if the slot's heap keeps it for later requests: its bytes with the header. `None`, without an effect,
+    /// if it does not keep the block.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub unsafe fn keep(&mut self, block: NonNull<u8>) -> Option<usize> {
+        if !self.is_own(block.addr().get()) {
+            return None;
+        }
+        // SAFETY: the caller guarantees that the block, which is this heap's, is no longer used.
+        unsafe { self.arena().keep(block) }
     }
 }
 

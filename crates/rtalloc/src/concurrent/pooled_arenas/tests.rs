@@ -918,20 +918,73 @@ fn a_long_block_shrinks_to_a_chunk_in_a_full_heap() {
     assert_eq!(outside(&heap), 0);
 }
 
+type Keeping = PooledArenas<
+    'static,
+    Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>,
+    WithListener<Script>,
+>;
+
+/// A heap of two slots that keep freed blocks.
+fn keeping(chunk_bytes: usize) -> Keeping {
+    let memory = vec![MaybeUninit::new(!0_u64); 1 << 12].leak();
+    // SAFETY: the memory is as long, and never freed.
+    let region = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), size_of_val(memory)) };
+    Keeping::new(region, config(2, chunk_bytes)).unwrap()
+}
+
+/// `allocate_kept` and `keep` do what an operation would, or nothing.
+#[test]
+fn lists_alone_serve_what_they_can() {
+    let heap = keeping(512);
+    let at = |block: NonNull<u8>, bytes: usize| NonNull::new(block.as_ptr().wrapping_add(bytes)).unwrap();
+    {
+        let [mut owner, mut other] = [0, 1].map(|slot| {
+            assert!(heap.take(slot));
+            // SAFETY: the slot was taken, and has one user.
+            unsafe { heap.slot(slot) }
+        });
+        let [small, fence, foreign] = [24, 24, 24].map(|size| owner.allocate_bytes(size, 8).unwrap());
+        let long = owner.allocate_bytes(4096, 8).unwrap();
+        // SAFETY: live blocks, and pointers to none, which both must detect.
+        unsafe {
+            assert_eq!((owner.allocate_kept(24), other.keep(small)), (None, None));
+            for no_block in [at(small, 8), at(small, 16), at(small, 1 << 20), NonNull::dangling(), long] {
+                assert_eq!(owner.keep(no_block), None, "{no_block:?}");
+            }
+            assert_eq!((owner.keep(small), owner.keep(small)), (Some(32), None));
+            assert_eq!(
+                (owner.allocate_kept(25), owner.allocate_kept(1017), other.allocate_kept(24)),
+                (None, None, None)
+            );
+            // A size of 0 has the list of the smallest blocks.
+            assert_eq!((owner.allocate_kept(0), owner.allocate_kept(0)), (Some(small), None));
+            // Queued frees are processed before anything is served.
+            assert_eq!(owner.keep(small), Some(32));
+            other.deallocate(foreign);
+            assert_eq!(owner.allocate_kept(24), None);
+            assert_eq!(owner.allocate_bytes(24, 8), Ok(foreign));
+            assert_eq!(owner.allocate_kept(24), Some(small));
+            // An overwritten header: the request that finds it is served otherwise, and the block is abandoned.
+            assert_eq!(owner.keep(small), Some(32));
+            small.sub(8).cast::<u64>().write(0);
+            assert_eq!(owner.allocate_kept(24), None);
+            assert_eq!(reports(), []);
+            let again = owner.allocate_bytes(24, 8).unwrap();
+            assert_eq!(reports().len(), 1);
+            assert!(![small, fence, foreign, long].contains(&again));
+            assert_eq!(owner.allocate_kept(24), None);
+        }
+    }
+}
+
 /// Blocks that a slot's heap keeps withhold their pieces. They are freed before a request is refused, and by `reclaim`,
 /// within the bound in steps.
 #[test]
 fn kept_blocks_are_freed_before_a_refusal() {
-    type Kept = Cached<'static, Tlsf<'static, 5, RoundUp, Wide, NoStats, BasicSettingAside>>;
     const BYTES: usize = 512;
-    let memory = vec![MaybeUninit::new(!0_u64); 1 << 12].leak();
-    // SAFETY: the memory is as long, and never freed.
-    let region = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), size_of_val(memory)) };
-    let mut heap = PooledArenas::<Kept, WithListener<Script>>::new(region, config(2, BYTES)).unwrap();
+    let mut heap = keeping(BYTES);
     let chunks = heap.view().plan().chunks;
-    let in_pool = |heap: &PooledArenas<'_, Kept, WithListener<Script>>| {
-        (0..chunks).filter(|&chunk| heap.view().pool().has(chunk)).count()
-    };
+    let in_pool = |heap: &Keeping| (0..chunks).filter(|&chunk| heap.view().pool().has(chunk)).count();
     assert!(chunks > 20);
     for reclaimed in [false, true] {
         let [mut owner, mut other] = [0, 1].map(|slot| heap.claim(slot).unwrap());

@@ -44,10 +44,13 @@ impl<W: Width> Tag<W> {
         (size & (W::GRANULE - 1) == 0).then_some(size)
     }
 
-    /// The size of a live block, whatever is before it; `None` if a bit is set that is neither size nor flag.
+    /// The size of a live block, whatever is before it; `None` if a bit is set that is neither size nor flag, or the size
+    /// is zero or more than `most`.
     #[inline(always)]
-    pub(super) fn any_live_size(self) -> Option<usize> {
-        (self.0 & (W::GRANULE - 1) & !PREV_FREE == LIVE).then_some(self.size())
+    pub(super) fn any_live_size(self, most: usize) -> Option<usize> {
+        // The bits below the size rotate to the top: one test for all.
+        let granules = (self.0 & !PREV_FREE).wrapping_sub(LIVE).rotate_right(W::GRANULE.ilog2());
+        (granules.wrapping_sub(1) < most / W::GRANULE).then_some(granules << W::GRANULE.ilog2())
     }
 
     /// Whether the block is live.

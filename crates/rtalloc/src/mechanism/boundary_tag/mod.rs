@@ -230,32 +230,47 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[cold]
     #[inline(never)]
     fn refuse_size(self, size_bytes: usize) -> AllocError {
-        self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
+        self.refuse(Self::size_error(size_bytes))
     }
 
-    /// As [`refuse`](Self::refuse), as the last step of an allocation.
+    /// Counts a refusal as the last step of an allocation, and returns null.
     #[cold]
     #[inline(never)]
-    fn refused(self, error: AllocError) -> PairResult<AllocError> {
-        let error = self.by_value().refuse(error);
-        Self::last_step(error, size_of::<T>() != 0)
+    fn count_last(self) -> *mut u8 {
+        // SAFETY: `init` initialised the front.
+        unsafe { (*self.front()).stats.refused() }
+        Self::null(size_of::<T>() != 0)
     }
 
-    /// As [`refuse_size`](Self::refuse_size), as the last step of an allocation.
-    #[cold]
-    #[inline(never)]
-    fn refused_size(self, size_bytes: usize) -> PairResult<AllocError> {
-        let error = self.by_value().refuse_size(size_bytes);
-        Self::last_step(error, size_of::<T>() != 0)
-    }
-
-    /// The result of a refusal. With a null that the compiler cannot see through, callers jump to the function that
-    /// returns it, and need no stack frame to return a null of their own. Without, they need no call if nothing is
-    /// counted.
+    /// Refuses as the last step of an allocation. The function that counts returns a null that its caller returns, too:
+    /// the caller jumps to it, and needs no stack frame.
     #[inline(always)]
-    fn last_step(error: AllocError, is_jump: bool) -> PairResult<AllocError> {
-        let null = if is_jump { computed(0) as usize } else { 0 };
-        NonNull::new(core::ptr::without_provenance_mut(null)).ok_or(error).into()
+    fn refuse_last(&self, error: AllocError) -> Result<NonNull<u8>, AllocError> {
+        NonNull::new(self.by_value().count_last()).ok_or(error)
+    }
+
+    /// As [`refuse_last`](Self::refuse_last) for a size that is zero or beyond the limit.
+    #[inline(always)]
+    fn refuse_size_last(&self, size_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        NonNull::new(self.by_value().count_last()).ok_or(Self::size_error(size_bytes))
+    }
+
+    /// Why a size that is zero or beyond the limit is refused.
+    #[inline(always)]
+    fn size_error(size_bytes: usize) -> AllocError {
+        if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge }
+    }
+
+    /// A null that the compiler cannot see through, if a caller is to jump to the function that returns it.
+    #[inline(always)]
+    fn null(is_jump: bool) -> *mut u8 {
+        core::ptr::without_provenance_mut(if is_jump { computed(0) as usize } else { 0 })
+    }
+
+    /// The result of a refusal in a function that is not inlined, whose callers jump to it.
+    #[inline(always)]
+    fn last_step(error: AllocError) -> PairResult<AllocError> {
+        NonNull::new(Self::null(true)).ok_or(error).into()
     }
 
     /// Whether the heap can never serve this size: one comparison for zero and for too large.
@@ -302,14 +317,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     #[inline(always)]
     fn serve_at_granule(&mut self, size_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if self.is_unservable(size_bytes) {
-            return self.by_value().refused_size(size_bytes).into();
+            return self.refuse_size_last(size_bytes);
         }
         let memory = self.memory();
         // SAFETY: the index is initialised and returns a free block of at least the granted size.
         unsafe {
             let mut summary = I::load(memory);
             let Some((block, granted, place)) = I::take(memory, &mut summary, Self::last_byte(size_bytes)) else {
-                return self.by_value().refused(AllocError::Exhausted).into();
+                return self.refuse_last(AllocError::Exhausted);
             };
             let size = free_size(memory, block);
             if G::IS_FULL && !self.is_whole(block, size, granted) {
@@ -328,13 +343,6 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     fn refuse_damaged(self, block: Offset) -> AllocError {
         hook::report(I::CONTRACT.name, MisuseKind::ContradictoryTags, self.memory().address(block));
         self.refuse(AllocError::Misused)
-    }
-
-    /// Reports an overwritten tag.
-    #[cold]
-    #[inline(never)]
-    fn report_overwritten(self, address: usize) {
-        hook::report(I::CONTRACT.name, MisuseKind::ContradictoryTags, address);
     }
 
     /// Makes the first `granted` bytes of a free block live. The rest stays free if it is split off.
@@ -428,7 +436,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             if G::IS_FULL && !self.is_whole(found, found_size, bytes_through::<W>(last + most_gap)) {
                 I::store(memory, summary);
                 let error = self.refuse_damaged(found);
-                return Self::last_step(error, true);
+                return Self::last_step(error);
             }
             let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
             if I::MIN_BLOCK > W::GRANULE && gap != 0 && gap < I::MIN_BLOCK {
@@ -474,15 +482,15 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let limit = unsafe { (*self.front()).limit };
             self.refuse(if align_bytes > limit { AllocError::Alignment } else { AllocError::TooLarge })
         };
-        Self::last_step(error, true)
+        Self::last_step(error)
     }
 
-    /// As [`refused`](Self::refused), at an alignment beyond the granule.
+    /// Refuses a request at an alignment beyond the granule for which there is no block.
     #[cold]
     #[inline(never)]
     fn refused_aligned(self, error: AllocError) -> PairResult<AllocError> {
         let error = self.refuse(error);
-        Self::last_step(error, true)
+        Self::last_step(error)
     }
 
     /// Deallocates.
@@ -659,7 +667,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
             return self.by_value().serve_aligned(size_bytes, align_bytes).into();
         }
         if !align_bytes.is_power_of_two() {
-            return self.by_value().refused(AllocError::Alignment).into();
+            return self.refuse_last(AllocError::Alignment);
         }
         self.by_value().serve_at_granule(size_bytes)
     }
@@ -747,8 +755,8 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send> SetAside<'r> for T
     }
 
     #[inline(always)]
-    unsafe fn held_bytes(&self, block: NonNull<u8>) -> Option<usize> {
-        self.live_block(block.addr().get()).map(|live| live.size - W::BYTES)
+    unsafe fn held_bytes(&self, block: NonNull<u8>, most_bytes: usize) -> Option<usize> {
+        self.live_by_two_headers(block.addr().get(), most_bytes + W::BYTES).map(|live| live.size - W::BYTES)
     }
 
     #[inline(always)]
@@ -768,11 +776,13 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send> SetAside<'r> for T
                 unsafe { self.set_flag(at, header) };
                 true
             }
-            None => {
-                self.by_value().report_overwritten(block.addr().get());
-                false
-            }
+            None => false,
         }
+    }
+
+    #[cold]
+    fn report_overwritten(&self, block: NonNull<u8>) {
+        hook::report(I::CONTRACT.name, MisuseKind::ContradictoryTags, block.addr().get());
     }
 
     unsafe fn is_aside(&self, address: NonNull<u8>) -> bool {

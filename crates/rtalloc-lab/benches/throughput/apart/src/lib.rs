@@ -8,9 +8,10 @@
 mod replay;
 
 use replay::{Operation, Slot};
+use rtalloc::adapt::Cached;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::NoStats;
-use rtalloc::mechanism::validation::Full;
+use rtalloc::mechanism::validation::{BasicSettingAside, Full};
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{HalfFit, RegionAllocator, Tlsf};
 use std::alloc::Layout;
@@ -184,11 +185,12 @@ const fn subject<T: Target>(name: &'static CStr) -> Subject {
 
 /// All subjects; the last entry has no name.
 #[unsafe(no_mangle)]
-pub static THROUGHPUT_SUBJECTS: [Subject; 8] = [
+pub static THROUGHPUT_SUBJECTS: [Subject; 9] = [
     subject::<Null>(c"(harness)"),
     subject::<Ours<Tlsf<'static>>>(c"tlsf"),
     subject::<Ours<Tlsf<'static, 5, Exact>>>(c"tlsf-exact"),
     subject::<Ours<Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>>>(c"tlsf-full-validation"),
+    subject::<Ours<Cached<'static, Tlsf<'static, 5, RoundUp, Offset32, NoStats, BasicSettingAside>>>>(c"cached-tlsf"),
     subject::<Ours<HalfFit<'static>>>(c"half-fit"),
     subject::<rlsf::Tlsf<'static, u32, u32, 28, 32>>(c"rlsf"),
     subject::<talc::base::Talc<talc::source::Manual, talc::DefaultBinning>>(c"talc"),
