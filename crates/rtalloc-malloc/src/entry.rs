@@ -11,6 +11,7 @@ use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::Slot;
+use rtalloc::adapt::cached::Remains;
 use rtalloc_sys::errno::{keeping_errno, set_errno};
 use rtalloc_sys::libc::{self, EINVAL, ENOMEM};
 use rtalloc_sys::page_bytes;
@@ -37,10 +38,10 @@ impl Operation {
 
     /// Allocates a block that the thread freed before, if there is one of this size.
     #[inline(always)]
-    fn allocate_kept(&mut self, size: usize) -> Option<NonNull<u8>> {
+    fn allocate_kept(&mut self, size: usize) -> Result<NonNull<u8>, Remains> {
         let fast = self.fast_path();
         if size >= fast.below_bytes {
-            return None;
+            return Err(Remains::Everything);
         }
         // SAFETY: `below_bytes` is not 0, so the slot is initialised.
         unsafe { fast.slot.assume_init_mut() }.allocate_kept(size)
@@ -52,14 +53,22 @@ impl Operation {
     ///
     /// The block is live, and no longer used.
     #[inline(always)]
-    unsafe fn keep(&mut self, block: NonNull<u8>) -> Option<bool> {
+    unsafe fn keep(&mut self, block: NonNull<u8>) -> Result<bool, Remains> {
         let fast = self.fast_path();
         if fast.span_bytes == 0 {
-            return None;
+            return Err(Remains::Everything);
         }
         // SAFETY: `span_bytes` is not 0, so the slot is initialised. It frees only blocks of its own.
         let bytes = unsafe { fast.slot.assume_init_mut().keep(block) }?;
-        Some(fast.counts_freed(bytes))
+        Ok(fast.counts_freed(bytes))
+    }
+
+    /// Counts bytes that were freed, and gives pages back where enough were.
+    #[inline(always)]
+    fn end_free(mut self, bytes: usize) {
+        if self.fast_path().counts_freed(bytes) {
+            give_back(self);
+        }
     }
 }
 
@@ -72,8 +81,8 @@ impl Drop for Operation {
 
 /// Allocates at least one byte in the thread's slot.
 #[inline(always)]
-fn allocate_fast(operation: Option<Operation>, size: usize, align: usize) -> Option<NonNull<u8>> {
-    let mut operation = operation?;
+fn allocate_fast(size: usize, align: usize) -> Option<NonNull<u8>> {
+    let mut operation = Operation::begin()?;
     let fast = operation.fast_path();
     if size >= fast.below_bytes {
         return None;
@@ -84,19 +93,26 @@ fn allocate_fast(operation: Option<Operation>, size: usize, align: usize) -> Opt
 
 /// Allocates, or returns null and sets `errno`. Not inlined: what the thread's lists serve saves no registers.
 #[inline(never)]
-fn allocate(operation: Option<Operation>, size: usize, align: usize) -> *mut c_void {
+fn allocate(size: usize, align: usize) -> *mut c_void {
     // A request of 0 bytes is served like one of 1 byte: each result is a block of its own.
     let size = size.max(1);
-    match allocate_fast(operation, size, align) {
+    match allocate_fast(size, align) {
         Some(block) => block.as_ptr().cast(),
         None => allocate_slow(size, align),
     }
 }
 
-/// [`allocate`] at an alignment that the caller chose.
-#[inline(always)]
-fn allocate_aligned(size: usize, align: usize) -> *mut c_void {
-    allocate(Operation::begin(), size, align)
+/// As [`allocate`], at the alignment of all blocks, after the thread's lists.
+#[inline(never)]
+fn allocate_past_lists(mut operation: Operation, size: usize) -> *mut c_void {
+    let size = size.max(1);
+    // SAFETY: the lists are those of the slot, which is therefore initialised.
+    let served = unsafe { operation.fast_path().slot.assume_init_mut() }.allocate_past_lists(size);
+    drop(operation);
+    match served {
+        Ok(block) => block.as_ptr().cast(),
+        Err(_) => allocate_slow(size, ALIGN_BYTES),
+    }
 }
 
 #[cold]
@@ -123,13 +139,14 @@ fn is_in_region(fast: &FastPath, block: NonNull<u8>) -> bool {
 /// `malloc` of the C standard. A size of 0 is served like one of 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    let mut operation = Operation::begin();
-    if let Some(operation) = &mut operation
-        && let Some(block) = operation.allocate_kept(size)
-    {
-        return block.as_ptr().cast();
+    if let Some(mut operation) = Operation::begin() {
+        match operation.allocate_kept(size) {
+            Ok(block) => return block.as_ptr().cast(),
+            Err(Remains::Heap) => return allocate_past_lists(operation, size),
+            Err(Remains::Everything) => {}
+        }
     }
-    allocate(operation, size, ALIGN_BYTES)
+    allocate(size, ALIGN_BYTES)
 }
 
 /// `free` of the C standard; leaves `errno` alone.
@@ -140,25 +157,26 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
     let Some(block) = NonNull::new(block.cast()) else { return };
-    let mut operation = Operation::begin();
     // SAFETY: the block is live, and the caller gives it up.
     unsafe {
-        match operation.as_mut().and_then(|operation| operation.keep(block)) {
-            Some(false) => {}
-            Some(true) => give_back(operation),
-            None => deallocate(operation, block),
+        if let Some(mut operation) = Operation::begin() {
+            match operation.keep(block) {
+                Ok(false) => return,
+                Ok(true) => return give_back(operation),
+                Err(Remains::Heap) => return deallocate_past_lists(operation, block),
+                Err(Remains::Everything) => {}
+            }
         }
+        deallocate(block);
     }
 }
 
 /// Gives pages back at the end of an operation.
 #[cold]
 #[inline(never)]
-fn give_back(operation: Option<Operation>) {
-    if let Some(operation) = operation {
-        // SAFETY: the thread is inside the operation, and has a slot.
-        unsafe { pages::give_back(operation.state) };
-    }
+fn give_back(operation: Operation) {
+    // SAFETY: the thread is inside the operation, and has a slot.
+    unsafe { pages::give_back(operation.state) };
 }
 
 /// Frees a block. Not inlined: what the thread's lists keep saves no registers.
@@ -167,24 +185,30 @@ fn give_back(operation: Option<Operation>) {
 ///
 /// The block is live, and no longer used.
 #[inline(never)]
-unsafe fn deallocate(operation: Option<Operation>, block: NonNull<u8>) {
-    if let Some(mut operation) = operation {
+unsafe fn deallocate(block: NonNull<u8>) {
+    if let Some(mut operation) = Operation::begin() {
         let fast = operation.fast_path();
         if is_in_region(fast, block) {
             // SAFETY: `span_bytes` is not 0, so the slot is initialised. The block is of its heap, and the caller gives
             // it up.
-            unsafe {
-                let slot = fast.slot.assume_init_mut();
-                let bytes = slot.deallocate_counted(block);
-                if fast.counts_freed(bytes) {
-                    pages::give_back(operation.state);
-                }
-            }
-            return;
+            let bytes = unsafe { fast.slot.assume_init_mut().deallocate_counted(block) };
+            return operation.end_free(bytes);
         }
     }
     // SAFETY: the block is live, and the caller gives it up.
     unsafe { free_slow(block) }
+}
+
+/// As [`deallocate`], after the thread's lists.
+///
+/// # Safety
+///
+/// As there, and the block is of the thread's slot.
+#[inline(never)]
+unsafe fn deallocate_past_lists(mut operation: Operation, block: NonNull<u8>) {
+    // SAFETY: the lists are those of the slot, which is therefore initialised. The caller gives the block up.
+    let bytes = unsafe { operation.fast_path().slot.assume_init_mut().deallocate_past_lists(block) };
+    operation.end_free(bytes);
 }
 
 #[cold]
@@ -221,9 +245,7 @@ pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(size) = count.checked_mul(size) else { return no_memory() };
     let size = size.max(1);
-    let mut operation = Operation::begin();
-    let kept = operation.as_mut().and_then(|operation| operation.allocate_kept(size));
-    match kept.or_else(|| allocate_fast(operation, size, ALIGN_BYTES)) {
+    match allocate_fast(size, ALIGN_BYTES) {
         Some(block) => {
             // SAFETY: the block has `size` bytes, of arenas, which are not in a file.
             unsafe { pages::zero(block, size) };
@@ -303,14 +325,14 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
         set_errno(EINVAL);
         return null_mut();
     }
-    allocate_aligned(size, align.max(ALIGN_BYTES))
+    allocate(size, align.max(ALIGN_BYTES))
 }
 
 /// `memalign`: rounds the alignment up to a power of two, as the C library does.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.max(ALIGN_BYTES).checked_next_power_of_two() {
-        Some(align) => allocate_aligned(size, align),
+        Some(align) => allocate(size, align),
         None => {
             set_errno(EINVAL);
             null_mut()
@@ -328,7 +350,7 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, s
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
-    let block = keeping_errno(|| allocate_aligned(size, align.max(ALIGN_BYTES)));
+    let block = keeping_errno(|| allocate(size, align.max(ALIGN_BYTES)));
     if block.is_null() {
         return ENOMEM;
     }
@@ -340,7 +362,7 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, s
 /// `valloc`: page-aligned.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: usize) -> *mut c_void {
-    allocate_aligned(size, page_bytes())
+    allocate(size, page_bytes())
 }
 
 /// `pvalloc`: whole pages.
@@ -348,7 +370,7 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let page = page_bytes();
     match size.max(1).checked_next_multiple_of(page) {
-        Some(bytes) => allocate_aligned(bytes, page),
+        Some(bytes) => allocate(bytes, page),
         None => no_memory(),
     }
 }

@@ -93,6 +93,15 @@ struct List {
     places: usize,
 }
 
+/// What is left to do for an operation that the lists alone do not serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// What follows the look at the lists.
+    Heap,
+    /// The whole operation.
+    Everything,
+}
+
 /// The control structure.
 #[repr(C)]
 struct Control<H> {
@@ -252,31 +261,34 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         }
     }
 
-    /// Allocates from the list of the size, at no alignment beyond that of all blocks. `None` if it is empty, or its first
-    /// block's header was overwritten.
+    /// Allocates from the list of the size, at no alignment beyond that of all blocks; 0 bytes like 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Remains`], and nothing has changed.
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
-    pub(crate) fn allocate_kept(&mut self, size_bytes: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn allocate_kept(&mut self, size_bytes: usize) -> Result<NonNull<u8>, Remains> {
         if size_bytes > Self::LARGEST {
-            return None;
+            return Err(Remains::Heap);
         }
         let Control { lists, heap, .. } = self.control_mut();
         let granules = Self::granules_for(size_bytes);
         // SAFETY: the request is not larger than the largest with a list.
         let list = unsafe { lists.get_unchecked_mut(granules) };
-        let block = NonNull::new(list.first)?;
+        let block = NonNull::new(list.first).ok_or(Remains::Heap)?;
         // SAFETY: blocks in the lists are set aside, and begin with their link.
         unsafe {
             if !heap.take_back(block, Self::usable_bytes(granules)) {
-                return None;
+                return Err(Remains::Everything);
             }
             list.first = block.cast::<*mut u8>().read();
         }
         list.places += 1;
-        Some(block)
+        Ok(block)
     }
 
     /// Empties the list of a size whose first block's header was overwritten, without following its link.
@@ -293,17 +305,10 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         }
     }
 
-    /// Whether the list of a size, which serves no request, is not empty.
-    #[inline(always)]
-    fn is_damaged(&self, size_bytes: usize) -> bool {
-        size_bytes <= Self::LARGEST
-            && self.control().lists.get(Self::granules_for(size_bytes)).is_some_and(|list| !list.first.is_null())
-    }
-
     /// Allocates from the inner heap at no alignment beyond that of all blocks. Not inlined, so that a request that a
     /// list serves saves no registers.
     #[inline(never)]
-    fn allocate_within(&mut self, size_bytes: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn allocate_within(&mut self, size_bytes: usize) -> Option<NonNull<u8>> {
         self.control_mut().heap.allocate_bytes(size_bytes, 1).ok()
     }
 
@@ -479,11 +484,10 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         if align_bytes <= H::CONTRACT.alignment_bytes && align_bytes.is_power_of_two() {
             if size_bytes != 0 {
-                if let Some(block) = self.allocate_kept(size_bytes) {
-                    return Ok(block);
-                }
-                if self.is_damaged(size_bytes) {
-                    self.abandon(size_bytes);
+                match self.allocate_kept(size_bytes) {
+                    Ok(block) => return Ok(block),
+                    Err(Remains::Heap) => {}
+                    Err(Remains::Everything) => self.abandon(size_bytes),
                 }
             }
             if let Some(block) = self.allocate_within(size_bytes) {
@@ -577,7 +581,7 @@ impl<'r, H: SetAside<'r> + InPieces<'r>> Cached<'r, H> {
     ///
     /// As there.
     #[inline(never)]
-    unsafe fn deallocate_within_piece(&mut self, block: NonNull<u8>) -> Range<usize> {
+    pub(crate) unsafe fn deallocate_within_piece(&mut self, block: NonNull<u8>) -> Range<usize> {
         // SAFETY: as the caller guarantees.
         unsafe { self.control_mut().heap.deallocate_in_piece(block) }.unwrap_or(0..0)
     }

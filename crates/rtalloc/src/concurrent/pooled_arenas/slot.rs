@@ -3,11 +3,13 @@
 use super::layout::Entry;
 use super::pool::Missed;
 use super::{Own, Place, PooledArenas, View};
-use crate::adapt::Cached;
+use crate::adapt::cached::{Cached, Remains};
 use crate::concurrent::arenas::remote_queue::{Link, Pushed, QueuedFree};
 use crate::concurrent::atomics::{Atomics, Native};
 use crate::concurrent::slots::Common;
-use crate::contract::{AllocError, InPieces, LoopBound, MisuseKind, SetAside, SharedError, Slot, loop_bound};
+use crate::contract::{
+    AllocError, InPieces, LoopBound, MisuseKind, RegionAllocator, SetAside, SharedError, Slot, loop_bound,
+};
 use crate::hook::report;
 use crate::mechanism::pair_result::PairResult;
 use core::fmt;
@@ -78,21 +80,46 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
     }
 }
 
-/// What the lists of the slot's heap serve alone: both inlined, they leave everything else to [`Slot`]'s functions.
+/// An operation in two parts: what the lists of the slot's heap serve alone, to be inlined, and what remains.
 impl<'r, H: SetAside<'r> + InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, Cached<'r, H>, A> {
-    /// Allocates a block that was freed before, at the alignment of all blocks. `None`, without an effect, if there is
-    /// none of this size, or frees by other slots wait to be processed. 0 bytes are served like 1.
+    /// Allocates a block that the heap has kept, at the alignment of all blocks; 0 bytes like 1.
+    ///
+    /// # Errors
+    ///
+    /// What remains: [`allocate_past_lists`](Self::allocate_past_lists) or [`Slot::allocate_bytes`]. Nothing has
+    /// changed.
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
-    pub fn allocate_kept(&mut self, size_bytes: usize) -> Option<NonNull<u8>> {
-        if self.has_remote_frees() { None } else { self.arena().allocate_kept(size_bytes) }
+    pub fn allocate_kept(&mut self, size_bytes: usize) -> Result<NonNull<u8>, Remains> {
+        if self.has_remote_frees() { Err(Remains::Everything) } else { self.arena().allocate_kept(size_bytes) }
     }
 
-    /// Frees a block if the slot's heap keeps it for later requests: its bytes with the header. `None`, without an effect,
-    /// if it does not keep the block.
+    /// Allocates after [`allocate_kept`](Self::allocate_kept) has left the heap; `size_bytes` is not 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`Slot::allocate_bytes`].
+    ///
+    /// # Time
+    ///
+    /// As [`Slot::allocate_bytes`].
+    #[inline(always)]
+    pub fn allocate_past_lists(&mut self, size_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        match self.arena().allocate_within(size_bytes) {
+            Some(block) => Ok(block),
+            None => self.allocate_from_pool(size_bytes, 1).into(),
+        }
+    }
+
+    /// Frees a block if the slot's heap keeps it: its bytes with the header.
+    ///
+    /// # Errors
+    ///
+    /// What remains: [`deallocate_past_lists`](Self::deallocate_past_lists) or [`Slot::deallocate`]. Nothing has
+    /// changed.
     ///
     /// # Safety
     ///
@@ -102,12 +129,31 @@ impl<'r, H: SetAside<'r> + InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, Cached<'
     ///
     /// Constant.
     #[inline(always)]
-    pub unsafe fn keep(&mut self, block: NonNull<u8>) -> Option<usize> {
+    pub unsafe fn keep(&mut self, block: NonNull<u8>) -> Result<usize, Remains> {
         if !self.is_own(block.addr().get()) {
-            return None;
+            return Err(Remains::Everything);
         }
         // SAFETY: the caller guarantees that the block, which is this heap's, is no longer used.
-        unsafe { self.arena().keep(block) }
+        unsafe { self.arena().keep(block) }.ok_or(Remains::Heap)
+    }
+
+    /// Frees a block after [`keep`](Self::keep) has left the heap: its usable bytes.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    ///
+    /// # Time
+    ///
+    /// As [`Slot::deallocate`].
+    #[inline(always)]
+    pub unsafe fn deallocate_past_lists(&mut self, block: NonNull<u8>) -> usize {
+        // SAFETY: the caller guarantees that the block, which is this heap's, is no longer used.
+        let (bytes, piece) = unsafe { (self.arena().usable_size(block), self.arena().deallocate_within_piece(block)) };
+        if !piece.is_empty() {
+            self.end_if_piece(piece);
+        }
+        bytes
     }
 }
 

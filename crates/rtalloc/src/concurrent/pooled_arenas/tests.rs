@@ -3,6 +3,7 @@
 
 extern crate std;
 use super::*;
+use crate::adapt::cached::Remains;
 use crate::adapt::{Global, Memory, Numbered};
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::{Listener, Step, WithListener};
@@ -945,34 +946,39 @@ fn lists_alone_serve_what_they_can() {
         });
         let [small, fence, foreign] = [24, 24, 24].map(|size| owner.allocate_bytes(size, 8).unwrap());
         let long = owner.allocate_bytes(4096, 8).unwrap();
+        let (heap_remains, all_remains) = (Err(Remains::Heap), Err(Remains::Everything));
         // SAFETY: live blocks, and pointers to none, which both must detect.
         unsafe {
-            assert_eq!((owner.allocate_kept(24), other.keep(small)), (None, None));
-            for no_block in [at(small, 8), at(small, 16), at(small, 1 << 20), NonNull::dangling(), long] {
-                assert_eq!(owner.keep(no_block), None, "{no_block:?}");
+            assert_eq!((owner.allocate_kept(24), other.keep(small)), (Err(Remains::Heap), Err(Remains::Everything)));
+            for no_block in [at(small, 8), at(small, 16)] {
+                assert_eq!(owner.keep(no_block), Err(Remains::Heap), "{no_block:?}");
             }
-            assert_eq!((owner.keep(small), owner.keep(small)), (Some(32), None));
-            assert_eq!(
-                (owner.allocate_kept(25), owner.allocate_kept(1017), other.allocate_kept(24)),
-                (None, None, None)
-            );
+            for elsewhere in [at(small, 1 << 20), NonNull::dangling(), long] {
+                assert_eq!(owner.keep(elsewhere), Err(Remains::Everything), "{elsewhere:?}");
+            }
+            assert_eq!((owner.keep(small), owner.keep(small)), (Ok(32), Err(Remains::Heap)));
+            assert_eq!([25, 1017].map(|size| owner.allocate_kept(size)), [heap_remains; 2]);
             // A size of 0 has the list of the smallest blocks.
-            assert_eq!((owner.allocate_kept(0), owner.allocate_kept(0)), (Some(small), None));
+            assert_eq!([0, 0].map(|size| owner.allocate_kept(size)), [Ok(small), heap_remains]);
             // Queued frees are processed before anything is served.
-            assert_eq!(owner.keep(small), Some(32));
+            assert_eq!(owner.keep(small), Ok(32));
             other.deallocate(foreign);
-            assert_eq!(owner.allocate_kept(24), None);
+            assert_eq!(owner.allocate_kept(24), all_remains);
             assert_eq!(owner.allocate_bytes(24, 8), Ok(foreign));
-            assert_eq!(owner.allocate_kept(24), Some(small));
+            assert_eq!(owner.allocate_kept(24), Ok(small));
+            // Past the lists: a block that merges again.
+            let beside = owner.allocate_past_lists(1000).unwrap();
+            assert_eq!(owner.deallocate_past_lists(beside), 1000);
+            assert_eq!(owner.allocate_past_lists(1000), Ok(beside));
+            assert_eq!((owner.allocate_past_lists(1 << 20), reports()), (Err(AllocError::TooLarge.into()), vec![]));
             // An overwritten header: the request that finds it is served otherwise, and the block is abandoned.
-            assert_eq!(owner.keep(small), Some(32));
+            assert_eq!(owner.keep(small), Ok(32));
             small.sub(8).cast::<u64>().write(0);
-            assert_eq!(owner.allocate_kept(24), None);
-            assert_eq!(reports(), []);
+            assert_eq!((owner.allocate_kept(24), reports()), (all_remains, vec![]));
             let again = owner.allocate_bytes(24, 8).unwrap();
             assert_eq!(reports().len(), 1);
             assert!(![small, fence, foreign, long].contains(&again));
-            assert_eq!(owner.allocate_kept(24), None);
+            assert_eq!(owner.allocate_kept(24), heap_remains);
         }
     }
 }
