@@ -1,9 +1,11 @@
 //! An audio callback that allocates and frees notes, and frees the phrases it receives, without a lock and without
 //! waiting.
 //!
-//! The control thread allocates phrases in its slot of the arenas and sends them. The callback plays them in notes that
+//! The control thread allocates phrases in its slot of the pooled arenas and sends them. The callback plays them in notes that
 //! it allocates in its own slot, and frees both. A phrase that the callback frees is queued for the control thread's
-//! slot. The heap reports the maximum number of steps of an operation, which does not depend on the other thread.
+//! slot. The heap reports the maximum number of steps of an operation, which does not depend on the other thread. Both
+//! slots take their memory from one pool: there is enough for the notes because the control thread has at most a few
+//! phrases that the callback has not freed.
 //!
 //! `cargo run -p rtalloc --features std --example audio_callback`
 
@@ -13,7 +15,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire},
 };
 use rtalloc::contract::Operation;
-use rtalloc::{Arenas, ArenasConfig, SharedAllocator, Slot};
+use rtalloc::{PooledArenas, PooledArenasConfig, SharedAllocator, Slot};
 use std::thread;
 
 /// Frames per call of the callback: 1.3 ms at 48 kHz.
@@ -106,8 +108,8 @@ impl<S: Slot> Voice<S> {
 
 fn main() -> Result<(), Box<dyn core::error::Error>> {
     let mut memory = vec![core::mem::MaybeUninit::uninit(); 64 << 10];
-    let config = ArenasConfig { slots: 2, ..Default::default() };
-    let mut heap: Arenas<'_> = Arenas::new(&mut memory, config)?;
+    let config = PooledArenasConfig { slots: 2, ..Default::default() };
+    let mut heap: PooledArenas<'_> = PooledArenas::new(&mut memory, config)?;
     let allocate = Operation::Allocate { size_bytes: size_of::<Note>(), align_bytes: align_of::<Note>() };
     let free = Operation::Deallocate { size_bytes: size_of::<Phrase>(), align_bytes: align_of::<Phrase>() };
     println!("steps of an operation are bounded: {}", [allocate, free].iter().all(|&o| heap.max_steps(o).is_some()));

@@ -7,7 +7,7 @@ use allocator_api2::vec::Vec;
 use core::mem::MaybeUninit;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use rtalloc::adapt::{Joint, Local, ThreadSlots};
-use rtalloc::{Arenas, ArenasConfig, RegionAllocator, SharedAllocator, Tlsf};
+use rtalloc::{PooledArenas, PooledArenasConfig, RegionAllocator, SharedAllocator, Tlsf};
 
 fn main() {
     one_thread();
@@ -38,11 +38,11 @@ fn one_thread() {
     println!("live blocks: {live}");
 }
 
-/// Arenas in memory of this function; its threads free blocks of each other.
+/// Pooled arenas in memory of this function; its threads free blocks of each other.
 fn several_threads() {
     let mut memory = std::vec![MaybeUninit::uninit(); 1 << 20];
-    let config = ArenasConfig { slots: 4, ..Default::default() };
-    let arenas: Arenas<'_> = Arenas::new(&mut memory, config).expect("1 MiB is enough for four arenas");
+    let config = PooledArenasConfig { slots: 4, ..Default::default() };
+    let arenas: PooledArenas<'_> = PooledArenas::new(&mut memory, config).expect("1 MiB is enough for four slots");
     let heap = Joint::new(&arenas, ThreadSlots::new()).expect("no slot is taken");
     let heap = &heap;
     let total: u64 = std::thread::scope(|scope| {

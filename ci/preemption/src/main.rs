@@ -26,8 +26,7 @@ use rtalloc::concurrent::atomics::masking::{InterruptMasking, SingleCore};
 use rtalloc::concurrent::tree_buddy::{Faithful, OutOfBand};
 use rtalloc::contract::Misuse;
 use rtalloc::{
-    Arenas, ArenasConfig, BitmapBuddy, BitmapConfig, PooledArenas, PooledArenasConfig, SharedAllocator, Slot,
-    TagConfig, Tlsf, TreeBuddy,
+    BitmapBuddy, BitmapConfig, PooledArenas, PooledArenasConfig, SharedAllocator, Slot, Tlsf, TreeBuddy,
 };
 
 /// The main program, and the interrupt levels in the order of their priorities.
@@ -264,16 +263,9 @@ fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
     rtalloc::hook::set_misuse_hook(Some(misused));
-    let arenas = ArenasConfig {
-        slots: LEVELS,
-        reclaim_budget: 2,
-        reclaim_budget_on_miss: 32,
-        heap: TagConfig { max_region_bytes: 0 },
-    };
     let pooled = PooledArenasConfig { slots: LEVELS, reclaim_budget: 2, chunk_bytes: 64 };
     let mut line = [0; 64];
     let passed = match argument(&mut line) {
-        "arenas" => test::<Arenas<'static, Tlsf<'static>, Rmws>>(arenas),
         "pooled-arenas" => test::<PooledArenas<'static, Tlsf<'static>, Rmws>>(pooled),
         "tree-buddy" => test::<TreeBuddy<'static, 64, OutOfBand, Faithful, Rmws>>(()),
         "bitmap-buddy" => test::<BitmapBuddy<'static, 64, Rmws>>(BitmapConfig { slots: LEVELS }),

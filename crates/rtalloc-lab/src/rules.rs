@@ -213,14 +213,18 @@ mod tests {
             candidate("kingsley", Some(52), 1500, Some(3000)),
             candidate("binary-buddy", Some(674), 1400, Some(2000)),
             candidate("best-fit", None, 900, Some(8000)),
-            Candidate { is_shared: true, shared_bytes: Some(4000), ..candidate("arenas", Some(10_755), 1000, None) },
+            Candidate {
+                is_shared: true,
+                shared_bytes: Some(4000),
+                ..candidate("pooled-arenas", Some(2146), 1000, None)
+            },
         ]
     }
 
     fn taken(wishes: Wishes) -> Option<&'static str> {
         let candidates = some();
         let index = choose(&offers(&candidates, &wishes, 0), &wishes)?;
-        ["tlsf", "kingsley", "binary-buddy", "best-fit", "arenas"].get(index).copied()
+        ["tlsf", "kingsley", "binary-buddy", "best-fit", "pooled-arenas"].get(index).copied()
     }
 
     #[test]
@@ -237,8 +241,8 @@ mod tests {
         assert_eq!(taken(Wishes { heap_bytes: within(2999), ..never_refuse }), Some("binary-buddy"));
         assert_eq!(taken(Wishes { heap_bytes: Some(1999), ..never_refuse }), None);
         assert_eq!(taken(Wishes { heap_bytes: Some(999), ..none }), None, "best-fit has no bound");
-        assert_eq!(taken(Wishes { threads: Some(4), ..none }), Some("arenas"));
-        assert_eq!(taken(Wishes { threads: Some(4), heap_bytes: Some(3999), ..none }), None, "four shares");
+        assert_eq!(taken(Wishes { threads: Some(4), ..none }), Some("pooled-arenas"));
+        assert_eq!(taken(Wishes { threads: Some(4), heap_bytes: Some(3999), ..none }), None, "of all threads");
     }
 
     #[test]

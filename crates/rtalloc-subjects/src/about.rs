@@ -87,7 +87,7 @@ pub type SizesFor = fn(modes: &[&[Limit]]) -> Vec<usize>;
 pub enum WorstCases {
     /// None that is specific to the allocator.
     Unknown,
-    /// Two-level good fit: TLSF, and arenas of it.
+    /// Two-level good fit: TLSF.
     GoodFit,
     /// Half-fit: as good fit, and a further one.
     HalfFit,
@@ -135,8 +135,6 @@ pub struct LoopLimits {
     pub slots: Option<fn() -> usize>,
     /// Queued remote frees that an allocation processes before it looks for a block.
     pub remote_frees: Option<fn() -> usize>,
-    /// Those that it processes when it has found none.
-    pub remote_frees_on_miss: Option<fn() -> usize>,
     /// Words of pending bits.
     pub pending_words: Option<fn() -> usize>,
 }
@@ -150,7 +148,6 @@ impl LoopLimits {
         words: None,
         slots: None,
         remote_frees: None,
-        remote_frees_on_miss: None,
         pending_words: None,
     };
 }

@@ -2,7 +2,6 @@
 
 use crate::LoopLimits;
 use crate::adapter::Choice;
-use rtalloc::concurrent::arenas::ArenasConfig;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig};
 use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
 use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
@@ -10,12 +9,6 @@ use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
 /// Heaps with one slot.
 #[derive(Clone, Copy, Debug)]
 pub struct OneSlot;
-
-impl<C: Default> Choice<ArenasConfig<C>> for OneSlot {
-    fn config() -> ArenasConfig<C> {
-        ArenasConfig { slots: SLOTS, ..ArenasConfig::default() }
-    }
-}
 
 impl Choice<PooledArenasConfig> for OneSlot {
     fn config() -> PooledArenasConfig {
@@ -30,14 +23,6 @@ impl Choice<BitmapConfig> for OneSlot {
 }
 
 const SLOTS: usize = 1;
-
-/// Loop limits of [`OneSlot`]'s arenas.
-pub(crate) const ARENAS: LoopLimits = LoopLimits {
-    remote_frees: Some(|| <OneSlot as Choice<ArenasConfig<()>>>::config().reclaim_budget),
-    remote_frees_on_miss: Some(|| <OneSlot as Choice<ArenasConfig<()>>>::config().reclaim_budget_on_miss),
-    pending_words: Some(|| SLOTS.div_ceil(usize::BITS as usize)),
-    ..LoopLimits::NONE
-};
 
 /// Loop limits of [`OneSlot`]'s pooled arenas.
 pub(crate) const POOLED_ARENAS: LoopLimits = LoopLimits {

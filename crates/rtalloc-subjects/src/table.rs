@@ -9,7 +9,6 @@ use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, global, handles, 
 use rtalloc::adapt::SingleUser;
 use rtalloc::compact_fit::{DefaultLadder, Framed, PaperLadder};
 use rtalloc::concurrent::PooledArenas;
-use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
 use rtalloc::contract::RegionAllocator as _;
@@ -181,33 +180,18 @@ const OTHERS: &[Subject] = &[
         },
     ),
     Subject {
-        // The family of the heaps in the arenas.
-        family: <Tlsf<'static>>::CONTRACT.mechanism.name(),
-        ..configured::<SingleUser<'static, Arenas<'static>>, OneSlot>(
-            "arenas",
-            About {
-                summary: "A TLSF heap for each slot; a block freed by another slot is queued for its owner, which processes a few queued frees \
-                          when it allocates.",
-                wins: "several cores with deadlines: no operation of a slot waits for another",
-                loses: "a slot may be exhausted while another arena is empty; queues grow with the square of the slots; no bound through \
-                        Global or Joint",
-                options: "slots, queued frees processed per allocation and per allocation that finds nothing, any heap with boundary tags in \
-                          the arenas",
-                worst_cases: WorstCases::GoodFit,
-                loop_limits: one_slot::ARENAS,
-                ..About::NOTHING
-            },
-        )
-    },
-    Subject {
+        // The family of the heaps in the slots.
         family: <Tlsf<'static>>::CONTRACT.mechanism.name(),
         ..configured::<SingleUser<'static, PooledArenas<'static>>, OneSlot>(
             "pooled-arenas",
             About {
                 summary: "A TLSF heap for each slot, whose memory comes from one pool of chunks and goes back when it is empty; large blocks \
-                          are runs of chunks; remote-free queues as in arenas.",
-                wins: "as arenas, and no slot has a share: any request up to the longest run of free chunks, by any slot",
-                loses: "a small live block keeps its chunk; an allocation that takes chunks reads the pool's 16 words",
+                          are runs of chunks; a block freed by another slot is queued for its owner, which processes a few \
+                          queued frees when it allocates.",
+                wins: "several cores with deadlines: no operation of a slot waits for another, and any slot gets any request up to the \
+                       longest run of free chunks",
+                loses: "a small live block keeps its chunk; an allocation that takes chunks reads the pool's 16 words; queues grow with the \
+                        square of the slots; no bound through Global or Joint with ThreadSlots",
                 options: "slots, queued frees processed per allocation, bytes of a chunk, any heap with boundary tags",
                 worst_cases: WorstCases::Pooled,
                 loop_limits: one_slot::POOLED_ARENAS,

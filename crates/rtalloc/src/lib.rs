@@ -103,7 +103,6 @@
 //! | [`CompactFitNonMoving`] | O(s), O(1) but O(s) when a free compacts | the same; a free page-block costs only its entry in a block table | 14 B per 32 B: entry and block table |
 //! | [`SharedCompactFit`] | O(1) and IOTA bytes moved, wait-free for many users; pinned objects do not move | as [`CompactFit`], for each slot, and a page for each pinned object | 4 B, and 32 B of entry |
 //! | [`PooledArenas`] | O(1) as [`Tlsf`], for several threads, whatever the other threads do; O(1) on 512 chunks where the slot needs memory | as [`Tlsf`] in chunks, of one region for all slots | as [`Tlsf`]; none for a long block |
-//! | [`Arenas`] | O(1) as [`Tlsf`], for several threads, whatever the other threads do | as [`Tlsf`], for each slot; remote frees are reused a little later | as [`Tlsf`] |
 
 #![no_std]
 
@@ -135,8 +134,7 @@ pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, WeightedBuddy};
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
 #[doc(inline)]
 pub use concurrent::{
-    Arenas, ArenasConfig, BitmapBuddy, BitmapConfig, PooledArenas, PooledArenasConfig, SharedCompactFit,
-    SharedCompactFitConfig, TreeBuddy,
+    BitmapBuddy, BitmapConfig, PooledArenas, PooledArenasConfig, SharedCompactFit, SharedCompactFitConfig, TreeBuddy,
 };
 #[doc(inline)]
 pub use contract::{HandleAllocator, MultiRegion, RegionAllocator, SharedAllocator, Slot};

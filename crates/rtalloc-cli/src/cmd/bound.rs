@@ -72,7 +72,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Arguments {
     /// Allocators, separated by spaces or commas: names, families (sequential, indexed, segregated, buddy, bitmapped,
     /// regional, compacting, hybrid), or the groups ours, peers, dozen, all. `rtalloc allocators` lists them; those
-    /// that threads share (arenas, pooled-arenas, bitmap-buddy, tree-buddy) are bounded as one thread uses
+    /// that threads share (pooled-arenas, bitmap-buddy, tree-buddy) are bounded as one thread uses
     /// them. Without any, all.
     #[arg(value_name = "ALLOCATOR", value_delimiter = ',', conflicts_with = "binary")]
     allocators: Vec<String>,

@@ -77,7 +77,7 @@ pub struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   rtalloc interleave                                  every allocator that publishes bounds
-  rtalloc interleave arenas --threads 4               one of them, with more threads
+  rtalloc interleave pooled-arenas --threads 4        one of them, with more threads
   rtalloc interleave compact-fit --load mixed         pins and moves
   rtalloc interleave --load handover --schedules 10000
   rtalloc interleave --seed 7 --json -                the figures for another program

@@ -422,14 +422,13 @@ fn unknown(advice: &Advice) -> Vec<String> {
         ));
     }
     if taken.is_some_and(|one| one.is_shared) {
-        let all = taken.is_some_and(|one| one.size.subject != "arenas");
-        lines.push(format!(
-            "Threads: {} It was measured as if each thread did everything the recording does{}; `rtalloc threads` replays \
-             a recording with its threads. The bound is that of a slot's operations; for `Global` on pooled arenas see \
-             `rtalloc bound pooled-arenas-global --static`.",
-            if all { "any slot may use up the region." } else { "each slot owns an equal share of the region." },
-            if all { ", all at the same pace and so with their peaks together" } else { "" }
-        ));
+        lines.push(
+            "Threads: any slot may use up the region. It was measured as if each thread did everything the recording does, \
+             all at the same pace and so with their peaks together; `rtalloc threads` replays a recording with its \
+             threads. The bound is that of a slot's operations; for `Global` on pooled arenas see `rtalloc bound \
+             pooled-arenas-global --static`."
+                .into(),
+        );
     } else {
         lines.push("Threads: the figures are for one thread at a time (--threads).".into());
     }

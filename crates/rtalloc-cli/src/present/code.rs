@@ -21,9 +21,8 @@ pub struct Wanted<'a> {
     pub slots: u64,
 }
 
-/// The code; each text ends with a line end, and is a complete file without its `main`. Empty in C and C++ if these do
-/// not have the allocator.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The code; each text ends with a line end, and is a complete file without its `main`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
     /// In Rust.
     pub rust: String,
@@ -38,10 +37,8 @@ pub struct Code {
 pub fn code(wanted: Wanted<'_>) -> Option<Code> {
     let about = one(wanted.subject).ok()?.about;
     let Wanted { region_bytes, slots, .. } = wanted;
-    match wanted.subject {
-        "arenas" => return Some(Code { rust: shared_in_rust("Arenas", region_bytes, slots), ..Code::default() }),
-        "pooled-arenas" => return Some(pooled_arenas(region_bytes, slots)),
-        _ => {}
+    if wanted.subject == "pooled-arenas" {
+        return Some(pooled_arenas(region_bytes, slots));
     }
     if about.rust_type.is_empty() || about.c_type.is_empty() {
         return None;
@@ -127,24 +124,19 @@ fn limits(limits: &[LimitFacts]) -> String {
     text + "];\n"
 }
 
-/// A heap of which each thread claims a slot.
-fn shared_in_rust(name: &str, bytes: u64, slots: u64) -> String {
-    format!(
-        "use rtalloc::adapt::Memory;\n\
-         use rtalloc::{{{name}, {name}Config, SharedAllocator}};\n\n\
-         static MEMORY: Memory<{bytes}> = Memory::new();\n\n\
-         /// The heap, of which each thread claims a slot; `None` at the second call.\n\
-         pub fn make_heap() -> Option<{name}<'static>> {{\n    \
-             let config = {name}Config {{ slots: {slots}, ..{name}Config::default() }};\n    \
-             {name}::new(MEMORY.take()?, config).ok()\n\
-         }}\n"
-    )
-}
-
-/// In C and C++, where it is `arenas`, it keeps no statistics.
+/// A heap of which each thread claims a slot. In C and C++, where it is `arenas`, it keeps no statistics.
 fn pooled_arenas(bytes: u64, slots: u64) -> Code {
     Code {
-        rust: shared_in_rust("PooledArenas", bytes, slots),
+        rust: format!(
+            "use rtalloc::adapt::Memory;\n\
+             use rtalloc::{{PooledArenas, PooledArenasConfig, SharedAllocator}};\n\n\
+             static MEMORY: Memory<{bytes}> = Memory::new();\n\n\
+             /// The heap, of which each thread claims a slot; `None` at the second call.\n\
+             pub fn make_heap() -> Option<PooledArenas<'static>> {{\n    \
+                 let config = PooledArenasConfig {{ slots: {slots}, ..PooledArenasConfig::default() }};\n    \
+                 PooledArenas::new(MEMORY.take()?, config).ok()\n\
+             }}\n"
+        ),
         c: in_c(
             "rt_arenas",
             bytes,
@@ -166,11 +158,7 @@ impl Code {
             let line = |line: &str| if line.is_empty() { "\n".into() } else { format!("    {line}\n") };
             code.lines().map(line).collect::<String>()
         };
-        let rust = indented(&self.rust);
-        if self.c.is_empty() {
-            return format!("In Rust:\n\n{rust}\nC and C++ do not have this allocator.\n");
-        }
-        let (c, cpp) = (indented(&self.c), indented(&self.cpp));
+        let (rust, c, cpp) = (indented(&self.rust), indented(&self.c), indented(&self.cpp));
         format!(
             "In Rust:\n\n{rust}\n\
              In C, on a 64-bit target (its bounds are higher: rt_HEAP_bound of RT_OPERATION_MALLOC):\n\n{c}\n\

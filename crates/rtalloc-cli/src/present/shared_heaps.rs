@@ -36,7 +36,7 @@ pub(crate) fn family(name: &str, lock: Option<&str>) -> &'static str {
     match name {
         _ if lock.is_some() => palette::LOCKED,
         _ if name.contains("buddy") => "buddy",
-        _ if name.starts_with("arenas") => "segregated",
+        _ if name.starts_with("pooled-arenas") => "segregated",
         _ if name.starts_with("compact-fit") => "compacting",
         _ => "hybrid",
     }

@@ -1,7 +1,6 @@
 //! `rtalloc advise`: the recommendations follow from the wishes, and the code that it prints compiles.
 
 use assert_cmd::Command;
-use rtalloc::{Arenas, ArenasConfig, SharedAllocator as _, Slot as _};
 use rtalloc_cli::present::code::{Code, Wanted, code};
 use rtalloc_lab::result::heap_size::LimitFacts;
 use rtalloc_lab::rules::RULES;
@@ -151,25 +150,6 @@ fn threads_without_shares_need_what_all_of_them_need() {
     assert!(!code(wanted("pooled-arenas", region_bytes, 4)).expect("code").c.is_empty());
 }
 
-/// The region of many slots is larger than as many regions of one: every slot has a queue from every other.
-#[test]
-fn every_slot_has_the_share_that_was_measured() {
-    let trace = root().join("traces/espeak-speech.rtrace");
-    let (status, advice) = advise(&[trace.to_str().expect("UTF-8"), "--threads", "64"]);
-    let all = advice["candidates"].as_array().expect("a list");
-    let found = all.iter().find(|one| one["size"]["subject"] == "arenas").expect("a candidate");
-    assert_eq!((status, &found["broken"], &found["refused"]), (Some(0), &serde_json::json!([]), &Value::from(0)));
-    let bytes = usize::try_from(found["region_bytes"].as_u64().expect("bytes")).expect("a size");
-    let mut memory = vec![std::mem::MaybeUninit::uninit(); bytes + 64];
-    let config = ArenasConfig { slots: 64, ..ArenasConfig::default() };
-    let heap: Arenas<'_> = Arenas::new(&mut memory[1..=bytes], config).expect("a region for its slots");
-    let live = usize::try_from(advice["peak_live_bytes"].as_u64().expect("bytes")).expect("a size");
-    for number in 0..64 {
-        let mut slot = heap.claim(number).expect("a slot");
-        assert!(slot.allocate_bytes(live, 16).is_ok(), "slot {number}: {live} bytes");
-    }
-}
-
 #[test]
 fn the_help_has_every_rule() {
     let run = Command::cargo_bin("rtalloc").expect("the command").args(["advise", "--help"]).output().expect("a run");
@@ -191,7 +171,7 @@ fn codes() -> Vec<Code> {
         LimitFacts { objects: None, live_bytes: Some(900), smallest_bytes: 16, largest_bytes: 300 },
     ];
     let mut codes = Vec::new();
-    for name in region_allocators().iter().map(|subject| subject.name).chain(["arenas", "pooled-arenas"]) {
+    for name in region_allocators().iter().map(|subject| subject.name).chain(["pooled-arenas"]) {
         let has_sizes = one(name).expect("an allocator").about.sizes_for.is_some();
         let pools: &[u64] = if has_sizes { &[100, 300] } else { &[] };
         for limits in [&limits[..], &[]] {
@@ -216,11 +196,6 @@ fn the_code_of_every_allocator_compiles() {
     let include = root().join("crates/rtalloc-capi/include");
     for (number, code) in codes.iter().enumerate() {
         let _ = writeln!(rust, "pub mod n{number} {{\n{}}}", code.rust);
-        // Arenas with shares are in Rust alone.
-        if code.c.is_empty() {
-            assert!(code.cpp.is_empty() && code.rust.contains("use rtalloc::{Arenas,"), "{}", code.rust);
-            continue;
-        }
         let file = folder.path().join(format!("{number}.c"));
         let _ = writeln!(cpp, "namespace n{number} {{\n{}}}", code.cpp.replace("#include <rtalloc.hpp>\n", ""));
         std::fs::write(&file, &code.c).expect("a file");

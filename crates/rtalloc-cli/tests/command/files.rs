@@ -155,7 +155,7 @@ fn every_json_says_what_it_is() {
         "size --heap 64K --largest 100 --on binary-buddy --json -",
         "size --exact 4,2 --on half-fit --json -",
         "size --attack 16,4 --on half-fit --programs 10 --json -",
-        "interleave arenas --schedules 1 --load I --json -",
+        "interleave pooled-arenas --schedules 1 --load I --json -",
         "tune compact-fit t.rtrace --json -",
         "inspect t.rtrace --json",
         "export store.db --json",

@@ -84,7 +84,7 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
         "wait-free",
         "--quick",
         "--on",
-        "arenas,tlsf-mutex,system",
+        "pooled-arenas,tlsf-mutex,system",
         "--threads",
         "1,2",
         "--heap",
@@ -124,11 +124,11 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
     assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 1 + found.cells.len());
     for name in ["case-I.svg", "case-II.svg", "case-III.svg", "case-IV.svg", "scaling.svg", "memory.svg"] {
         let figure = std::fs::read_to_string(folder.path().join("plots").join(name)).expect(name);
-        assert!(figure.starts_with("<svg") && figure.contains("arenas"), "{name}");
+        assert!(figure.starts_with("<svg") && figure.contains("pooled-arenas"), "{name}");
     }
     let page = std::fs::read_to_string(&report).expect("written");
     assert_eq!(page.matches("<svg ").count(), 6, "four cases, throughput, memory");
-    assert!(page.contains("paper: ") && page.contains("Goals for our allocators") && page.contains("arenas"));
+    assert!(page.contains("paper: ") && page.contains("Goals for our allocators") && page.contains("pooled-arenas"));
 }
 
 /// One small task set of each profile.

@@ -33,19 +33,12 @@ const STATED: &[(&str, &str)] = &[
          {simple-segregated, allocate}.",
     ),
     ("docs/book/src/choosing.md", "(at most {half-fit, deallocate} instructions per call instead of {tlsf, allocate})"),
-    ("docs/book/src/choosing.md", "{arenas, allocate, at once} where no queued remote free waits"),
-    (
-        "docs/book/src/choosing.md",
-        "and {arenas, allocate, base} + {arenas, allocate, per reclaimed block} for each block taken back before it looks \
-         for one, + {arenas, allocate, per reclaimed block on a miss} for each after it found none.",
-    ),
-    ("docs/book/src/choosing.md", "{arenas, allocate} is for 2 and 32 of them"),
     (
         "docs/book/src/choosing.md",
         "allocate {pooled-arenas, allocate, base} + {pooled-arenas, allocate, per word} for each word of the pool + \
          {pooled-arenas, allocate, per reclaimed block} for each block taken back; {pooled-arenas, allocate} is for 16 words",
     ),
-    ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation ({arenas, allocate})"),
+    ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation"),
     ("docs/SHARED-HEAPS.md", "Allocate {pooled-arenas, allocate} instructions and free {pooled-arenas, deallocate}"),
     (
         "docs/SHARED-HEAPS.md",

@@ -17,8 +17,8 @@ fn the_recorded_threads_replay_on_ours_under_a_lock_and_on_the_systems_allocator
     let directory = TempDir::new().expect("a directory");
     let [json, csv, report] = ["json", "csv", "html"].map(|end| directory.path().join("threads").with_extension(end));
     let output = rtalloc()
-        // Threads may run ahead of those that free, and an arena is a share of the heap: room for that.
-        .args(["threads", "--on", "arenas,tlsf-mutex,system", "--replays", "1", "--heap", "128M"])
+        // Threads may run ahead of those that free: room for that.
+        .args(["threads", "--on", "pooled-arenas,tlsf-mutex,system", "--replays", "1", "--heap", "128M"])
         .arg(gstreamer())
         .arg("--json")
         .arg(&json)
@@ -49,7 +49,7 @@ fn the_recorded_threads_replay_on_ours_under_a_lock_and_on_the_systems_allocator
     assert!(columns.iter().all(|count| *count == columns[0]), "{csv}");
     let page = std::fs::read_to_string(&report).expect("the report");
     assert_eq!(page.matches("<svg ").count(), 4, "a figure for each kind of operation");
-    for subject in ["arenas", "tlsf-mutex", "system"] {
+    for subject in ["pooled-arenas", "tlsf-mutex", "system"] {
         // A row for each operation and one of memory; a curve in each figure.
         let count = |end: &str| page.matches(&format!("{subject}{end}")).count();
         assert_eq!((count("</th>"), count("</text>")), (4 + 1, 4), "{subject}");
@@ -94,5 +94,5 @@ fn steps_keep_their_bounds_and_repeat_themselves() {
     }
     assert_eq!(first, run(), "another process, the same figures");
     let unknown = rtalloc().args(["interleave", "tlsf"]).assert().failure();
-    assert!(text(&unknown.get_output().stderr).contains("arenas"));
+    assert!(text(&unknown.get_output().stderr).contains("pooled-arenas"));
 }

@@ -61,7 +61,6 @@ fn unit(bound: LoopBound) -> String {
         LoopBound::Pages => "page".into(),
         LoopBound::Words => "word".into(),
         LoopBound::RemoteFrees => "reclaimed block".into(),
-        LoopBound::RemoteFreesOnMiss => "reclaimed block on a miss".into(),
         LoopBound::PageBlockBytes { per_iteration } => format!("piece of {per_iteration} bytes"),
         LoopBound::PageGranules { .. }
         | LoopBound::BitmapLevels
@@ -89,7 +88,6 @@ fn is_fixed(bound: LoopBound) -> bool {
         | LoopBound::Pages
         | LoopBound::Words
         | LoopBound::RemoteFrees
-        | LoopBound::RemoteFreesOnMiss
         | LoopBound::PageBlockBytes { .. }
         | LoopBound::Caller => false,
     }
@@ -100,7 +98,6 @@ fn is_fixed(bound: LoopBound) -> bool {
 fn is_rare(bound: LoopBound) -> bool {
     match bound {
         LoopBound::RemoteFrees
-        | LoopBound::RemoteFreesOnMiss
         | LoopBound::PendingWords
         | LoopBound::BitmapLevels
         | LoopBound::Words
@@ -135,7 +132,6 @@ fn most_iterations(bound: LoopBound, subject: &Subject, heap_bytes: usize) -> Op
         LoopBound::BitmapLevels => limits.words.map(|_| 6),
         LoopBound::Slots => limits.slots.map(|slots| slots() as u64),
         LoopBound::RemoteFrees => limits.remote_frees.map(|frees| frees() as u64),
-        LoopBound::RemoteFreesOnMiss => limits.remote_frees_on_miss.map(|frees| frees() as u64),
         LoopBound::PendingWords => limits.pending_words.map(|words| words() as u64),
         LoopBound::FreeBlocks | LoopBound::Pages | LoopBound::Caller => None,
         LoopBound::PageGranules { per_iteration } => {

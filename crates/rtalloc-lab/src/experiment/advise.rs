@@ -1,11 +1,9 @@
 //! What every allocator offers a program, and which one the [rules] select.
 
-use super::heap_size::need::smallest;
 use super::heap_size::sizes::{LIMIT, Program, Recording, each_in_a_process, of_subject};
 use crate::analysis::Analysis;
 use crate::catalogue::bound_in;
 use crate::observe::Operation;
-use crate::observe::tiny::Tiny;
 use crate::probe::space;
 use crate::probe::threads::{ThreadedTask, smallest as smallest_shared};
 use crate::replay::isolate::{Board, Progress};
@@ -23,14 +21,11 @@ use rtalloc_subjects::shared::{self, SharedHeap};
 use rtalloc_subjects::{NATURAL_ALIGN_BYTES, Region, Subject, one, region_allocators};
 use std::path::Path;
 
-/// The allocators that several threads may use at the same time without waiting for each other.
-const SHARED: &[&str] = &["pooled-arenas", WITH_SHARES];
-/// The one of them whose slots have equal shares of the region.
-const WITH_SHARES: &str = "arenas";
-/// Granularity of their regions, and what they lose where a region does not start at a line of cache.
+/// The allocator that several threads may use at the same time without waiting for each other.
+const SHARED: &str = "pooled-arenas";
+/// Granularity of its regions.
 const GRANULE_BYTES: usize = 64;
-const LINE_BYTES: usize = 128;
-/// A chunk of pooled arenas is at most this part of a region, or this many bytes.
+/// Its chunk is at most this part of a region, or this many bytes.
 const CHUNKS_AT_LEAST: usize = 128;
 const SMALL_CHUNK_BYTES: usize = 512;
 
@@ -71,12 +66,10 @@ pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -
     let analysis = Analysis::of_this_program()?;
     let trace = question.trace.map(Recording::of).transpose()?;
     let program = Program { limits: question.limits, align_bytes: question.align_bytes, trace, is_attacked: true };
-    // Those that the library has in every language, and those that threads share.
+    // Those that the library has in every language, and the one that threads share.
     let has_code = |subject: &&Subject| !subject.about.c_type.is_empty();
     let mut subjects: Vec<&'static Subject> = region_allocators().iter().filter(has_code).collect();
-    for name in SHARED {
-        subjects.push(one(name)?);
-    }
+    subjects.push(one(SHARED)?);
     let subjects: Vec<&'static Subject> =
         subjects.into_iter().map(|subject| for_limits(subject, question.limits)).collect();
     let mut candidates: Vec<Candidate> = Vec::new();
@@ -147,21 +140,15 @@ fn of_candidate(
     let trace = program.trace.filter(|_| is_bounded);
     let size = of_subject(analysis, subject, &Program { trace, is_attacked: is_bounded, ..*program }, board);
     let Question { wishes, margin_per_cent, .. } = question;
-    let mut candidate = Candidate { size, is_shared: SHARED.contains(&subject.name), ..Candidate::default() };
+    let mut candidate = Candidate { size, is_shared: subject.name == SHARED, ..Candidate::default() };
     let share = candidate.size.measured_bytes.and_then(|bytes| rules::with_margin(bytes, *margin_per_cent));
-    let together = trace.filter(|_| candidate.is_shared && subject.name != WITH_SHARES);
+    let together = trace.filter(|_| candidate.is_shared);
     let together = together.and_then(|trace| Together::new(subject, trace, slots, board));
-    match &together {
-        Some(together) => {
-            candidate.shared_bytes = together.region_bytes(*margin_per_cent);
-            if candidate.shared_bytes.is_none() {
-                candidate.size.trouble.get_or_insert_with(|| format!("no region was found for {slots} threads"));
-            }
+    if let Some(together) = &together {
+        candidate.shared_bytes = together.region_bytes(*margin_per_cent);
+        if candidate.shared_bytes.is_none() {
+            candidate.size.trouble.get_or_insert_with(|| format!("no region was found for {slots} threads"));
         }
-        None if candidate.is_shared => {
-            candidate.shared_bytes = share.and_then(|share| region_of_shares(subject, share as usize, slots));
-        }
-        None => {}
     }
     candidate.largest_bytes = Some(subject.largest_heap_bytes()).filter(|bytes| *bytes < u64::MAX);
     candidate.region_bytes = rules::region_bytes(&candidate, wishes, *margin_per_cent);
@@ -172,7 +159,6 @@ fn of_candidate(
     let smaller = candidate.shared_bytes.filter(|_| together.is_some());
     let smaller = smaller.into_iter().flat_map(|bytes| [bytes, bytes + rules::MORE_IN_C]);
     candidate.time_bound = smaller.fold(candidate.time_bound, |most, bytes| Some(most?.max(bound(bytes)?)));
-    let replayed = if candidate.is_shared { share } else { candidate.region_bytes };
     if let Some(together) = &together {
         match candidate.region_bytes {
             // It was found there that none is.
@@ -183,7 +169,7 @@ fn of_candidate(
                 candidate.size.trouble.get_or_insert_with(what);
             }
         }
-    } else if let Some((trace, region)) = trace.zip(replayed) {
+    } else if let Some((trace, region)) = trace.zip(candidate.region_bytes) {
         let task = trace.task(subject, region as usize, board);
         candidate.refused = match space::measure(&task, false).outcome {
             Outcome::Completed => Some(0),
@@ -208,7 +194,7 @@ fn with_slots(subject: &Subject, slots: usize) -> Subject {
     of_slots
 }
 
-/// The slots of a heap without shares, each of which performs the whole recording; all at the same pace.
+/// The slots of a shared heap, each of which performs the whole recording; all at the same pace.
 struct Together<'a> {
     shared: &'static shared::SharedSubject,
     trace: Recording<'a>,
@@ -272,25 +258,6 @@ impl<'a> Together<'a> {
         let heap = SharedHeap::within(self.shared, &mut region, worst, bytes, self.slots);
         heap.is_ok_and(|heap| matches!(serves(self.parameters(), &heap), Ok(Some(true))))
     }
-}
-
-/// Bytes of a region, wherever it starts, in which each of several slots has as many bytes of blocks as the only slot
-/// of a heap in `share_bytes`.
-fn region_of_shares(subject: &Subject, share_bytes: usize, slots: usize) -> Option<u64> {
-    // More than any control structure of a heap of 256 slots.
-    let ample = (2 * share_bytes * slots + (4 << 20)).next_multiple_of(4096);
-    let mut region = Region::new(ample, false).ok()?;
-    let of_one = Tiny::new(subject, subject.view?, &mut region, share_bytes).ok()?.block_bytes();
-    let shared = shared::one(subject.name).ok()?;
-    let mut suffices = |bytes: usize| {
-        let mut heap = SharedHeap::new(shared, &mut region, bytes, slots).ok()?;
-        let mut arenas: Vec<usize> = Vec::new();
-        heap.walk(&mut |block| arenas.push(block.size_bytes));
-        (arenas.len() == slots && arenas.iter().all(|bytes| *bytes >= of_one)).then_some(())
-    };
-    suffices(ample)?;
-    let (bytes, ()) = smallest((share_bytes * slots).min(ample), GRANULE_BYTES, (ample, ()), suffices);
-    Some((bytes + LINE_BYTES) as u64)
 }
 
 /// What would be recommended with each wish dropped, or made stricter than what is taken allows; only where it differs.

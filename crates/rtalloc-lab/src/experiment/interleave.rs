@@ -24,7 +24,6 @@ pub use turn::Turnstile;
 use crate::result::interleave::{Explored, Interleaved, OperationSteps};
 use load::Worker;
 use rtalloc::concurrent::PooledArenas;
-use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::WithListener;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
@@ -79,7 +78,6 @@ type Tree<L, O> = TreeBuddy<'static, 64, L, O, WithListener<Turnstile>>;
 
 /// All candidates.
 pub const CANDIDATES: &[Candidate] = &[
-    candidate::<Arenas<'static, Tlsf<'static>, WithListener<Turnstile>>>("arenas", 16 << 10),
     candidate::<PooledArenas<'static, Tlsf<'static>, WithListener<Turnstile>>>("pooled-arenas", 16 << 10),
     candidate::<BitmapBuddy<'static, 64, WithListener<Turnstile>>>("bitmap-buddy", 16 << 10),
     candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Faithful>>("tree-buddy", 16 << 10),

@@ -75,8 +75,7 @@ pub struct Candidate {
     pub size: Size,
     /// Whether several threads may use it at the same time.
     pub is_shared: bool,
-    /// The region in which every one of these threads is served as the recording, margin included: each in a share of its
-    /// own, or all together.
+    /// The region in which all of these threads together are served as the recording, margin included.
     pub shared_bytes: Option<u64>,
     /// The largest region that it takes, if its tags do not reach everywhere.
     #[serde(default)]

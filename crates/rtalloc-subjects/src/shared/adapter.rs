@@ -5,13 +5,12 @@ use super::{Check, Count, SharedSubject, UnderLock};
 use crate::adapter::{Made, Target, ours};
 use crate::{About, Entries, NATURAL_ALIGN_BYTES, Origin, Reach, View, WalkEntry};
 use rtalloc::adapt::{Locked, SingleUser};
-use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Atomics;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Shape};
 use rtalloc::concurrent::tree_buddy::{Layout, Options, TreeBuddy};
 use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
 use rtalloc::contract::{
-    AllocError, InPieces, Observable, Operation, Progress, RegionAllocator, SharedAllocator, SharedError, Slot, Steps,
+    AllocError, InPieces, Operation, Progress, RegionAllocator, SharedAllocator, SharedError, Slot, Steps,
 };
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -300,12 +299,6 @@ pub trait Tuned: SharedAllocator<'static> {
     #[must_use]
     fn tuned(_users: usize) -> Self::Config {
         Self::Config::default()
-    }
-}
-
-impl<H: Observable<'static> + 'static, A: Atomics> Tuned for Arenas<'static, H, A> {
-    fn tuned(users: usize) -> Self::Config {
-        ArenasConfig { slots: users, ..ArenasConfig::default() }
     }
 }
 

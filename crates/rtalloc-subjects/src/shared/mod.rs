@@ -19,7 +19,6 @@ use crate::adapter::{Made, Release};
 use crate::steps::Counting;
 use crate::{Entries, Origin, Reach, Refusal, Region, WalkEntry};
 use rtalloc::concurrent::PooledArenas;
-use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::WithListener;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
@@ -317,9 +316,6 @@ pub fn all() -> &'static [SharedSubject] {
     ALL
 }
 
-static ARENAS_STEPPED: SharedSubject =
-    adapter::together::<Arenas<'static, Tlsf<'static>, WithListener<Counting>>>("arenas", None);
-
 static POOLED_ARENAS_STEPPED: SharedSubject =
     adapter::together::<PooledArenas<'static, Tlsf<'static>, WithListener<Counting>>>("pooled-arenas", None);
 
@@ -347,7 +343,6 @@ const fn refusing(refuses: &'static [&'static str], subject: SharedSubject) -> S
 }
 
 static ALL: &[SharedSubject] = &[
-    refusing(&["exhausted", "pending"], adapter::together::<Arenas<'static>>("arenas", Some(&ARENAS_STEPPED))),
     refusing(
         &["exhausted", "contended", "pending"],
         adapter::together::<PooledArenas<'static>>("pooled-arenas", Some(&POOLED_ARENAS_STEPPED)),

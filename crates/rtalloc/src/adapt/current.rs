@@ -79,8 +79,8 @@ unsafe impl CurrentSlot for AnySlot {
 /// do not borrow other slots: a slot that has no memory left refuses, whatever the others have. So a request has the
 /// bound of the slot's operation, or of up to 17 where it is refused as `Contended`, as buddies and pooled arenas do.
 /// It may be refused while freed blocks wait to be taken back ([`Pending`](crate::contract::SharedError::Pending)):
-/// every request takes back some, as many as the heap was configured for (`reclaim_budget`; in arenas also
-/// `reclaim_budget_on_miss`), and [`Global::reclaim`](super::Global::reclaim) takes back more in idle time.
+/// every request takes back some, as many as the heap was configured for (`reclaim_budget`), and
+/// [`Global::reclaim`](super::Global::reclaim) takes back more in idle time.
 ///
 /// The function is called by a pointer, through which no bound in instructions is proved: for that, implement
 /// [`CurrentSlot`] for a type of your own.

@@ -15,12 +15,12 @@ use core::ptr::NonNull;
 ///
 /// ```
 /// fn go<T: Send>() {}
-/// go::<rtalloc::adapt::SingleUser<rtalloc::Arenas>>();
+/// go::<rtalloc::adapt::SingleUser<rtalloc::PooledArenas>>();
 /// ```
 ///
 /// ```compile_fail,E0277
 /// fn share<T: Sync>() {}
-/// share::<rtalloc::adapt::SingleUser<rtalloc::Arenas>>();
+/// share::<rtalloc::adapt::SingleUser<rtalloc::PooledArenas>>();
 /// ```
 #[derive(Debug)]
 #[repr(transparent)]

@@ -2,7 +2,6 @@
 //! compare-and-swap, such as one of Armv6-M or of RV32 without A, they need
 //! [`InterruptMasking`](atomics::masking::InterruptMasking).
 
-pub mod arenas;
 pub mod atomics;
 pub mod bitmap_buddy;
 pub mod compact_fit;
@@ -10,8 +9,6 @@ pub mod pooled_arenas;
 mod slots;
 pub mod tree_buddy;
 
-#[doc(inline)]
-pub use arenas::{ArenaSlot, Arenas, ArenasConfig};
 #[doc(inline)]
 pub use bitmap_buddy::{BitmapBuddy, BitmapConfig};
 #[doc(inline)]

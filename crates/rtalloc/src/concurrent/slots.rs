@@ -1,7 +1,7 @@
 //! What heaps whose slots own memory have in common: who holds a slot, what waits in its queues, what was refused.
 
-use crate::concurrent::arenas::remote_queue::{PendingBits, QueuedFree, RemoteQueue};
 use crate::concurrent::atomics::{Atomics, Shared};
+use crate::concurrent::pooled_arenas::remote_queue::{PendingBits, QueuedFree, RemoteQueue};
 use crate::contract::{Corruption, Refusals, SharedError, Steps};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

@@ -30,9 +30,6 @@ pub enum LoopBound {
     /// Blocks freed by other threads that an allocation takes back before it looks for a block: at most the number the
     /// heap was made with.
     RemoteFrees,
-    /// Blocks freed by other threads that an allocation takes back when it has found none: at most the number the heap
-    /// was made with.
-    RemoteFreesOnMiss,
     /// Words of pending bits, one bit for each slot that the heap was made with.
     PendingWords,
     /// Granules of a page, by the allocator's contract.

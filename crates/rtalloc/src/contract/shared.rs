@@ -262,9 +262,9 @@ pub unsafe trait Slot: Sized {
 /// swapped between two claims would go on using a slot that was released.
 ///
 /// ```compile_fail
-/// # use rtalloc::{Arenas, SharedAllocator};
+/// # use rtalloc::{PooledArenas, SharedAllocator};
 /// # let memory = vec![core::mem::MaybeUninit::uninit(); 1 << 16].leak();
-/// let heap: Arenas<'static> = Arenas::new(memory, Default::default()).unwrap();
+/// let heap: PooledArenas<'static> = PooledArenas::new(memory, Default::default()).unwrap();
 /// let (mut one, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
 /// core::mem::swap(&mut *one, &mut *other);
 /// ```

@@ -11,7 +11,7 @@
 //! | [`numbers`] | numbers that threads take and return |
 //! | [`scenarios`] | what the threads do, for any shared heap |
 //! | [`chunk_pool`] | the pool of pooled arenas by itself |
-//! | [`remote_frees`] | the remote-free queues of arenas by themselves |
+//! | [`remote_frees`] | the remote-free queues of pooled arenas by themselves |
 //! | [`reach`] | what the model checker does not explore |
 //! | [`compact_fit`] | objects that move during concurrent accesses |
 #![cfg(target_pointer_width = "64")]
@@ -32,7 +32,6 @@ mod tier;
 use bits::{Bits, fault};
 use controls::{Half, Model};
 use rtalloc::adapt::Cached;
-use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whole};
 use rtalloc::concurrent::tree_buddy::{
@@ -115,27 +114,6 @@ fn bits_with_faults() {
     controls::refute("leak", &pool::<{ fault::LEAK }>());
 }
 
-fixture! {
-    /// Three slots with an arena of a few blocks each.
-    ThreeArenas: Arenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>,
-    ArenasConfig { slots: 3, ..ArenasConfig::default() },
-    region: 0x1000, size: 200, large: 400
-}
-
-#[test]
-fn arenas() {
-    let heaps = [
-        Model::of::<ThreeArenas>("both are refused", scenarios::both_are_refused::<ThreeArenas>),
-        Model::of::<ThreeArenas>("freed is known", scenarios::freed_is_known::<ThreeArenas>),
-        Model::of::<ThreeArenas>("freed is known at once", scenarios::freed_is_known_at_once::<ThreeArenas>),
-        Model::of::<ThreeArenas>("slot is taken once", scenarios::slot_is_taken_once::<ThreeArenas>),
-        Model::of::<ThreeArenas>("one frees twice", scenarios::one_frees_twice::<ThreeArenas>),
-        Model::of::<ThreeArenas>("slot is adopted", scenarios::slot_is_adopted::<ThreeArenas>).within(2, 3),
-        Model::of::<ThreeArenas>("others free", scenarios::others_free::<ThreeArenas>).within(2, 3),
-    ];
-    controls::verify("arenas", &[heaps.as_slice(), &remote_frees::models()].concat());
-}
-
 /// Pooled arenas of the smallest tags.
 type Pooled = PooledArenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>;
 
@@ -183,12 +161,11 @@ fn pooled_arenas() {
         Model::of::<TwoChunks>("one frees", scenarios::one_frees::<TwoChunks>).within(2, 3),
         Model::of::<TwoChunks>("whole after small", scenarios::whole_after_small::<TwoChunks>).within(2, 3),
         Model::of::<TwoChunks>("small and whole", scenarios::small_and_whole::<TwoChunks>).within(2, 3),
+        Model::of::<TwoChunks>("slot is taken once", scenarios::slot_is_taken_once::<TwoChunks>),
         Model::of::<TwoChunks>("slot is adopted", scenarios::slot_is_adopted::<TwoChunks>).within(2, 3),
         Model::of::<TwoChunks>("others free", scenarios::others_free::<TwoChunks>).within(2, 3),
     ];
-    // The queues are those of arenas, whose test explores them further.
-    let queues = remote_frees::models().map(|model| model.within(2, 2));
-    controls::verify("pooled arenas", &[heaps.as_slice(), &chunk_pool::models(), &queues].concat());
+    controls::verify("pooled arenas", &[heaps.as_slice(), &chunk_pool::models(), &remote_frees::models()].concat());
 }
 
 /// Bitmaps of words of two bits, with a line for each of two slots.

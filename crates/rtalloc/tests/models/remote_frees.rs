@@ -1,8 +1,8 @@
-//! The remote-free queues of an arena by themselves: producers that share the pending bits, and an owner.
+//! The remote-free queues of a slot by themselves: producers that share the pending bits, and an owner.
 
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
-use rtalloc::concurrent::arenas::remote_queue::{
+use rtalloc::concurrent::pooled_arenas::remote_queue::{
     Link, PUSH_STEPS, PendingBits, Pushed, QueuedFree, RemoteQueue, collect_steps,
 };
 use std::ptr::NonNull;

@@ -51,7 +51,6 @@ mod world;
 
 use bits::{Bits, fault};
 use rtalloc::adapt::{BackoffLock, Cached, Locked};
-use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whole};
 use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
@@ -159,14 +158,8 @@ fn chunks(users: usize) -> PooledArenasConfig {
     PooledArenasConfig { slots: users, ..PooledArenasConfig::default() }
 }
 
-/// Arenas for `users`.
-fn slots<C: Default>(users: usize) -> ArenasConfig<C> {
-    ArenasConfig { slots: users, ..ArenasConfig::default() }
-}
-
 suite! {
     sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x240 0x8000, sizes: &[64, 8, 40];
-    arenas: Arenas<'static, Tlsf<'static>, A>, config: |users| slots(users), regions: 0x6000 0x40000, sizes: &[64, 200, 700, 16];
     pooled_arenas: PooledArenas<'static, Tlsf<'static>, A>, config: |users| chunks(users), regions: 0x3800 0x40000, sizes: &[64, 200, 700, 16];
     cached_pooled_arenas: PooledArenas<'static, CachedTlsf, A>, config: |users| chunks(users), regions: 0x8000 0x40000, sizes: &[64, 200, 700, 16];
     bitmap_buddy: BitmapBuddy<'static, 64, A>, config: |users| BitmapConfig { slots: users }, regions: 0x1000 0x40000, sizes: &[64, 200, 700, 16];

@@ -1,42 +1,24 @@
-//! Arenas whose last slot the tests use: the memory of the others must not appear.
+//! Pooled arenas whose last slot the tests use: the memory of the others must not appear.
 
-use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
-use rtalloc::contract::{AllocError, Block, Contract, Corruption, InPieces, InitError, Observable, SharedError, Stats};
-use rtalloc::{Arenas, ArenasConfig, RegionAllocator, SharedAllocator, Slot};
+use rtalloc::concurrent::{PooledArenas, PooledArenasConfig, PooledSlot};
+use rtalloc::contract::{AllocError, Block, Contract, Corruption, InPieces, InitError, SharedError, Stats};
+use rtalloc::{RegionAllocator, SharedAllocator, Slot, Tlsf};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// A heap whose slots have memory of their own.
-pub trait OfSlots: SharedAllocator<'static> + 'static {
-    /// The configuration for so many slots.
-    fn config(slots: usize) -> Self::Config;
-}
-
-impl<H: Observable<'static> + 'static> OfSlots for Arenas<'static, H> {
-    fn config(slots: usize) -> Self::Config {
-        ArenasConfig { slots, ..ArenasConfig::default() }
-    }
-}
-
-impl<H: InPieces<'static> + 'static> OfSlots for PooledArenas<'static, H> {
-    fn config(slots: usize) -> Self::Config {
-        PooledArenasConfig { slots, ..PooledArenasConfig::default() }
-    }
-}
-
-/// The last slot of a heap with `SLOTS` slots.
+/// The last slot of pooled arenas with `SLOTS` slots.
 #[repr(transparent)]
-pub struct WithSlots<const SLOTS: usize, S: OfSlots = Arenas<'static>>(S);
+pub struct WithSlots<const SLOTS: usize, H = Tlsf<'static>>(PooledArenas<'static, H>);
 
-impl<const SLOTS: usize, S: OfSlots> WithSlots<SLOTS, S> {
-    fn slot(&self) -> S::Slot<'_> {
+impl<const SLOTS: usize, H: InPieces<'static> + 'static> WithSlots<SLOTS, H> {
+    fn slot(&self) -> PooledSlot<'_, 'static, H> {
         // SAFETY: the slot exists, and one thread uses the heap.
         unsafe { self.0.slot(SLOTS - 1) }
     }
 
     /// The heap, for methods that need exclusive access.
-    fn whole(&self) -> ManuallyDrop<S> {
-        assert_eq!(size_of::<S>(), size_of::<usize>(), "a heap is one pointer");
+    fn whole(&self) -> ManuallyDrop<PooledArenas<'static, H>> {
+        assert_eq!(size_of_val(&self.0), size_of::<usize>(), "a heap is one pointer");
         // SAFETY: a heap is one pointer, and no operation is running.
         unsafe { std::mem::transmute_copy(&self.0) }
     }
@@ -52,13 +34,13 @@ fn alone(error: SharedError) -> AllocError {
 }
 
 // SAFETY: the blocks are those of the arenas.
-unsafe impl<const SLOTS: usize, S: OfSlots> RegionAllocator<'static> for WithSlots<SLOTS, S> {
+unsafe impl<const SLOTS: usize, H: InPieces<'static> + 'static> RegionAllocator<'static> for WithSlots<SLOTS, H> {
     type Config = ();
 
-    const CONTRACT: Contract = S::CONTRACT.single_user;
+    const CONTRACT: Contract = <PooledArenas<'static, H> as SharedAllocator<'static>>::CONTRACT.single_user;
 
     fn new(region: &'static mut [MaybeUninit<u8>], (): ()) -> Result<Self, InitError> {
-        S::new(region, S::config(SLOTS)).map(WithSlots)
+        PooledArenas::new(region, PooledArenasConfig { slots: SLOTS, ..Default::default() }).map(WithSlots)
     }
 
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {

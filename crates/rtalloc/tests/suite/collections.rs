@@ -7,7 +7,7 @@ use allocator_api2::vec::Vec as VecIn;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use rtalloc::adapt::{AnySlot, Global, Joint, Local, Locked, Masked, Memory, Numbered, ThreadSlots};
 use rtalloc::contract::{AllocError, InitError, SharedError};
-use rtalloc::{Arenas, ArenasConfig, BinaryBuddy, RegionAllocator, SharedAllocator, Tlsf};
+use rtalloc::{BinaryBuddy, PooledArenas, PooledArenasConfig, RegionAllocator, SharedAllocator, Tlsf};
 use std::alloc::{GlobalAlloc, Layout};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -92,15 +92,10 @@ fn collections_live_in_a_joint_heap() {
     assert_eq!(live_blocks(&heap), 0);
 }
 
-/// Arenas for `slots` users at a time.
-fn arenas(slots: usize, len_bytes: usize) -> Arenas<'static> {
-    Arenas::new(region(len_bytes), ArenasConfig { slots, ..Default::default() }).expect("large enough")
-}
-
 #[test]
 fn collections_live_in_arenas() {
     thread_slots::alone(|| {
-        let mut heap = arenas(4, 1 << 20);
+        let mut heap = thread_slots::arenas(4, 1 << 20);
         let joint = Joint::new(&heap, ThreadSlots::new()).expect("no slot is taken");
         for _ in 0..20 {
             collections(&joint);
@@ -113,7 +108,7 @@ fn collections_live_in_arenas() {
 
 #[test]
 fn a_joint_heap_has_every_slot() {
-    let heap = arenas(3, 1 << 16);
+    let heap = thread_slots::arenas(3, 1 << 16);
     let claim = heap.claim(1).expect("the slot is free");
     assert!(Joint::new(&heap, ThreadSlots::new()).is_none());
     drop(claim);
@@ -208,21 +203,16 @@ fn a_static_heap_gives_reasons() {
     assert!(NONE.init().is_err());
 }
 
-/// Arenas in a static, as in firmware: one slot for each number, and no slot for a larger number.
+/// Pooled arenas in a static, as in firmware: one slot for each number, and no slot for a larger number.
 #[test]
 fn numbered_users_have_collections_in_a_static() {
     thread_local! {
         static NUMBER: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     }
     static MEMORY: Memory<{ 256 << 10 }> = Memory::new();
-    const CONFIG: ArenasConfig<rtalloc::TagConfig> = ArenasConfig {
-        slots: 3,
-        reclaim_budget: 2,
-        reclaim_budget_on_miss: 32,
-        heap: rtalloc::TagConfig { max_region_bytes: 0 },
-    };
+    const CONFIG: PooledArenasConfig = PooledArenasConfig { slots: 3, reclaim_budget: 2, chunk_bytes: 0 };
     // SAFETY: each thread below has its own number.
-    static HEAP: Global<Arenas<'static>, Numbered> =
+    static HEAP: Global<PooledArenas<'static>, Numbered> =
         Global::configured(&MEMORY, unsafe { Numbered::new(|| NUMBER.get()) }, CONFIG);
     let made: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (1..=3)

@@ -59,7 +59,6 @@ use arena::WithSlots;
 use rtalloc::adapt::{Cached, Failing, Guarded, Locked, Masked, Quota, SingleUser};
 use rtalloc::bitmapped::bitframe::{Bitframe, Eager, Lazy};
 use rtalloc::buddy::binary::Binary;
-use rtalloc::concurrent::PooledArenas;
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, Trimmed, Whole};
 use rtalloc::concurrent::tree_buddy::{
@@ -77,7 +76,7 @@ use rtalloc::mechanism::tree::splay::SizeTree;
 use rtalloc::mechanism::validation::{BasicSettingAside, Full};
 use rtalloc::mechanism::word::{Offset16, Offset32, Offset32By8, Wide};
 use rtalloc::{
-    AddressOrderedFirstFit, Arenas, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
     HalfFit, Kingsley, LeftmostFastFit, NextFit, QuickFit, Reaps, SimpleSegregated, SingleRegion, Tlsf, TreeBestFit,
     WeightedBuddy,
 };
@@ -308,12 +307,9 @@ suite! {
     bitframe_16: Bitframe<'static, Frames<16, 16, 0>, Lazy, 8192, WORDS, 2, WithStats>;
     bitframe_4: Bitframe<'static, Frames<8, 4, 0>, Lazy, 4096, WORDS, 3>;
     bitframe_crossing: Bitframe<'static, Frames<8, 4, 3>, Lazy, 4096, WORDS, 3, WithStats>;
-    arenas: WithSlots<1>, serves_again;
-    arenas_of_two: WithSlots<2>, serves_again;
-    arenas_full_validation: WithSlots<2, Arenas<'static, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>>, serves_again;
-    pooled_arenas: WithSlots<1, PooledArenas<'static>>, serves_again;
-    pooled_arenas_of_two: WithSlots<2, PooledArenas<'static>>, serves_again;
-    pooled_arenas_full_validation: WithSlots<2, PooledArenas<'static, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>>, serves_again;
+    pooled_arenas: WithSlots<1>, serves_again;
+    pooled_arenas_of_two: WithSlots<2>, serves_again;
+    pooled_arenas_full_validation: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>, serves_again;
     bitmap_buddy: SingleUserBitmapBuddy, serves_again;
     bitmap_buddy_whole: SingleUserBitmapBuddy<64, Whole>, serves_again;
     bitmap_buddy_small_leaves: SingleUserBitmapBuddy<16>, serves_again;
@@ -333,8 +329,7 @@ suite! {
     guarded_locked: SingleUser<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, WithStats, Full>, 24>, Masked>>;
     cached_tlsf: CachedTlsf<RoundUp>, serves_again;
     cached_half_fit: Cached<'static, HalfFit<'static, Exact, Wide, NoStats, BasicSettingAside>>;
-    cached_in_arenas: WithSlots<1, Arenas<'static, CachedTlsf<RoundUp>>>, serves_again;
-    cached_in_pooled_arenas: WithSlots<1, PooledArenas<'static, CachedTlsf<RoundUp>>>, serves_again;
+    cached_in_pooled_arenas: WithSlots<1, CachedTlsf<RoundUp>>, serves_again;
     failing_tlsf: Failing<'static, Tlsf<'static>>, regions, serves_again;
     failing_best_fit: Armed<BestFit<'static, Wide, WithStats, Full>>, regions, serves_again;
     failing_kingsley: Armed<Kingsley<'static, 1024, Offset32, WithStats>>, serves_again;

@@ -61,7 +61,7 @@ pub fn facts() -> Contract {
 
 /// Whether an exhausted heap may have given memory back before it refused: from a quarantine, or a slot's spare chunk.
 pub fn may_let_go() -> bool {
-    facts().coalescing == Coalescing::Deferred || facts().mechanism == Mechanism::Arenas && facts().page_bytes != 0
+    facts().coalescing == Coalescing::Deferred || facts().mechanism == Mechanism::Arenas
 }
 
 /// Whether the allocator under test frames the blocks of another, whose free blocks may be too small for a frame.

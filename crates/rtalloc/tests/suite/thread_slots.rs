@@ -2,10 +2,9 @@
 //!
 //! Numbers belong to the process. So one test runs at a time, and its threads have ended when the next begins.
 
-use allocator_api2::boxed::Box as BoxIn;
 use allocator_api2::vec::Vec as VecIn;
 use rtalloc::adapt::{CurrentSlot, Joint, ThreadSlots};
-use rtalloc::{Arenas, ArenasConfig, SharedAllocator};
+use rtalloc::{PooledArenas, PooledArenasConfig, SharedAllocator};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -297,39 +296,61 @@ fn hints_need_not_be_exclusive() {
     });
 }
 
-/// Arenas for `slots` users at a time.
-fn arenas(slots: usize, len_bytes: usize) -> Arenas<'static> {
+/// Pooled arenas for `slots` users at a time.
+pub fn arenas(slots: usize, len_bytes: usize) -> PooledArenas<'static> {
     let region = vec![MaybeUninit::new(0xA5); len_bytes].leak();
-    Arenas::new(region, ArenasConfig { slots, ..Default::default() }).expect("large enough")
+    PooledArenas::new(region, PooledArenasConfig { slots, ..Default::default() }).expect("large enough")
 }
 
-/// A thread whose slot is out of memory uses idle slots, and the memory that other threads freed there.
+type Together<'h> = Joint<'h, 'static, PooledArenas<'static>, ThreadSlots>;
+
+/// Bytes of blocks that have a piece of one chunk each, in the slot that they were allocated in.
+const BLOCK_BYTES: usize = 400;
+
+/// Allocates blocks until none is left, and returns their addresses.
+fn fill(joint: &Together<'_>) -> Vec<usize> {
+    let block = || joint.allocate_bytes(BLOCK_BYTES, 8).ok();
+    let filled = |block: NonNull<u8>| {
+        // SAFETY: the block is live and that large.
+        unsafe { block.write_bytes(0xBB, BLOCK_BYTES) };
+        block.as_ptr().expose_provenance()
+    };
+    std::iter::from_fn(block).map(filled).collect()
+}
+
+fn free(joint: &Together<'_>, blocks: &[usize]) {
+    for &block in blocks {
+        let block = NonNull::new(std::ptr::with_exposed_provenance_mut(block)).expect("a block");
+        // SAFETY: the block is live, and neither thread uses it again.
+        unsafe { joint.deallocate(block) };
+    }
+}
+
+/// Fills the heap in a thread that ends, and frees the blocks in this one: all wait in the queue of a slot that is idle.
+fn queue_everything(joint: &Together<'_>) -> usize {
+    let blocks = thread::scope(|scope| scope.spawn(|| fill(joint)).join().expect("no panic"));
+    free(joint, &blocks);
+    blocks.len()
+}
+
+/// A thread whose slot finds no memory takes back what other threads freed in idle slots.
 #[test]
 fn memory_of_idle_slots_is_used() {
     alone(|| {
         let mut heap = arenas(5, 5 << 16);
         let joint = Joint::new(&heap, ThreadSlots::new()).expect("all slots are free");
-        let mut counts = Vec::new();
-        for _ in 0..4 {
-            let mut blocks = Vec::new();
-            while let Ok(block) = joint.allocate_bytes(1000, 8) {
-                // SAFETY: the block is live and that large.
-                unsafe { block.write_bytes(0xBB, 1000) };
-                blocks.push(block.as_ptr().expose_provenance());
-            }
-            counts.push(blocks.len());
-            // For most of them, another thread's free is a remote free.
-            together(1, |_| {
-                for &block in &blocks {
-                    let block = NonNull::new(std::ptr::with_exposed_provenance_mut(block)).expect("a block");
-                    // SAFETY: the block is live, and neither thread uses it again.
-                    unsafe { joint.deallocate(block) };
-                }
-            });
+        // This thread has slot 0 from now on.
+        let whole = fill(&joint);
+        free(&joint, &whole);
+        assert!(whole.len() > 500, "{} blocks", whole.len());
+        for round in 1..=4 {
+            assert_eq!(joint.reclaim(1), 0, "the spare chunk of this slot goes back");
+            assert_eq!(queue_everything(&joint), whole.len(), "by a thread in slot 1");
+            let blocks = fill(&joint);
+            assert_eq!(blocks.len(), whole.len(), "by this thread");
+            assert!(joint.current().overflow_operations() >= round, "the memory was in a queue of slot 1");
+            free(&joint, &blocks);
         }
-        assert!(joint.current().overflow_operations() >= 4, "requests that found their arena full took the lock");
-        // An arena alone holds less than 66 of them.
-        assert!(counts.iter().all(|&count| count > 3 * 66 && count == counts[0]), "{counts:?}");
         drop(joint);
         assert_eq!(heap.check(), Ok(()));
     });
@@ -341,11 +362,11 @@ fn blocks_are_moved_to_where_memory_is() {
         let mut heap = arenas(3, 3 << 16);
         let joint = Joint::new(&heap, ThreadSlots::new()).expect("all slots are free");
         let mut vec = VecIn::with_capacity_in(20_000, &joint);
-        let fence = BoxIn::new_in([0u8; 30_000], &joint);
+        queue_everything(&joint);
         vec.resize(20_000, 5u8);
         vec.reserve_exact(20_000);
         assert_eq!(vec, [5; 20_000]);
-        drop((vec, fence));
+        drop(vec);
         drop(joint);
         assert_eq!(heap.check(), Ok(()));
     });

@@ -1,7 +1,7 @@
 //! Firmware for a Cortex-M4 whose main program and interrupt handler both allocate.
 //!
 //! `Vec`, `String` and `BTreeMap` are in a heap whose operations run with interrupts off: one TLSF operation may delay
-//! an interrupt. The handler's samples are in arenas, where it has a slot of its own and interrupts stay on. The main
+//! an interrupt. The handler's samples are in pooled arenas, where it has a slot of its own and interrupts stay on. The main
 //! program frees the samples, which queues them for the handler's slot.
 //!
 //! `ci/firmware.sh` builds this and runs it in an emulator.
@@ -25,7 +25,7 @@ use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use rtalloc::adapt::{AnySlot, Global, Locked, Masked, Memory, Numbered};
-use rtalloc::{Arenas, ArenasConfig, RegionAllocator, SharedAllocator, TagConfig, Tlsf};
+use rtalloc::{PooledArenas, PooledArenasConfig, RegionAllocator, SharedAllocator, Tlsf};
 
 static MEMORY: Memory<{ 24 << 10 }> = Memory::new();
 
@@ -34,11 +34,10 @@ static MEMORY: Memory<{ 24 << 10 }> = Memory::new();
 static HEAP: Global<Locked<'static, Tlsf<'static>, Masked>, AnySlot> = Global::new(&MEMORY, AnySlot);
 
 static SAMPLE_MEMORY: Memory<{ 8 << 10 }> = Memory::new();
-const TWO_LEVELS: ArenasConfig<TagConfig> =
-    ArenasConfig { slots: 2, reclaim_budget: 2, reclaim_budget_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
+const TWO_LEVELS: PooledArenasConfig = PooledArenasConfig { slots: 2, reclaim_budget: 2, chunk_bytes: 0 };
 
 /// For samples: a slot for the main program and one for interrupts.
-static SAMPLES: Global<Arenas<'static>, Numbered> =
+static SAMPLES: Global<PooledArenas<'static>, Numbered> =
     // SAFETY: one core; interrupts have one priority, and the main program is one task.
     Global::configured(&SAMPLE_MEMORY, unsafe { Numbered::new(board::level) }, TWO_LEVELS);
 

@@ -18,7 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   rtalloc reproduce wait-free --quick --report wait-free.html
                                        everything with few repetitions, with verdicts and figures
-  rtalloc reproduce wait-free --threads 1,2 --on arenas,tlsf-mutex --parts cases,scaling
+  rtalloc reproduce wait-free --threads 1,2 --on pooled-arenas,tlsf-mutex --parts cases,scaling
                                        two allocators, one thread and two
   rtalloc reproduce wait-free --parts drift --frees 100000000
                                        memory over 10^8 remote frees";
@@ -29,7 +29,7 @@ Examples:
 /// and frees 948 B; III allocates 10 B and 1.25 times as much each time, until refused; IV frees each of these at once.
 /// Threads are pinned to processors and run at the highest real-time priority where permitted; with more threads than
 /// processors, the figures are not comparable with the paper's. Also: steps (accesses to shared words) compared with
-/// the published bounds, one thread with arenas and TLSF alternating, throughput by threads, and memory when every free
+/// the published bounds, one thread with pooled arenas and TLSF alternating, throughput by threads, and memory when every free
 /// is remote. Peers that are not installed, and locks that a thread may not take, are reported as such. Takes up to an
 /// hour with every allocator and number of threads, and 72 MiB of memory for a heap; nothing else should run meanwhile.
 #[derive(Debug, clap::Args)]

@@ -250,7 +250,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     let local = found.local.as_ref().and_then(|local| local.as_ref().ok());
     claims.push(
         Claim::new(
-            "arenas, a single thread: within 15 % of single-threaded TLSF in mean ticks, with every load",
+            "pooled arenas, a single thread: within 15 % of single-threaded TLSF in mean ticks, with every load",
             local.map(|local| local.loads.iter().all(|load| load.ratio[1] <= 1.15)),
             local.map_or_else(
                 || "not measured".into(),
@@ -266,7 +266,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     let remote = row(found, ARENAS, What::FreeRemote);
     claims.push(
         Claim::new(
-            "arenas: a remote free takes at most 3 read-modify-writes",
+            "pooled arenas: a remote free takes at most 3 read-modify-writes",
             remote.map(|row| row.observed[0] <= 3 && row.bound.is_none_or(|bound| bound[0] <= 3)),
             remote.map_or_else(
                 || "not counted".into(),
@@ -280,12 +280,12 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     );
     for (what, of) in [
         (
-            "arenas: a 99.9th percentile below every peer's in cases I to IV",
+            "pooled arenas: a 99.9th percentile below every peer's in cases I to IV",
             (|figures| figures.ticks.p999 as f64) as Of,
         ),
-        ("arenas: a coefficient of variation below every peer's in cases I to IV", Figures::cv as Of),
+        ("pooled arenas: a coefficient of variation below every peer's in cases I to IV", Figures::cv as Of),
         (
-            "arenas: a standard deviation below every peer's in cases I to IV (the coefficient of variation without \
+            "pooled arenas: a standard deviation below every peer's in cases I to IV (the coefficient of variation without \
              the mean, which puts a fast allocator at a disadvantage)",
             (|figures| figures.ticks.std) as Of,
         ),
@@ -305,7 +305,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     };
     claims.push(
         Claim::new(
-            "arenas: 2 threads have at least 1.9 times the throughput of one",
+            "pooled arenas: 2 threads have at least 1.9 times the throughput of one",
             speed_up(ARENAS).map(|[_, median, _]| median >= 1.9),
             speed_up(ARENAS).map_or_else(
                 || "not measured".into(),
@@ -317,7 +317,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     );
     let drift = found.drift.iter().find(|drift| drift.subject == ARENAS).and_then(|drift| drift.outcome.as_ref().ok());
     claims.push(Claim::new(
-        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most 1.25 times \
+        "pooled arenas: memory stays bounded when every free is remote (the last half of the frees needs at most 1.25 times \
          as much as the first tenth)",
         drift.map(|memory| memory.growth() <= Memory::STEADY),
         drift.map_or_else(
@@ -352,7 +352,7 @@ fn show(value: f64) -> String {
 
 type Of = fn(&Figures) -> f64;
 
-/// Whether the figure of the arenas is below every peer's in every case, with the exceptions.
+/// Whether the figure of pooled arenas is below every peer's in every case, with the exceptions.
 fn below_every_peer(found: &WaitFree, of: Of) -> (Option<bool>, String) {
     let peers: Vec<&Facts> = found.subjects.iter().filter(|facts| is_a_peer(facts)).collect();
     let (mut beaten_by, mut compared, mut beaten, mut cut_short) = (Vec::new(), 0, 0, 0);

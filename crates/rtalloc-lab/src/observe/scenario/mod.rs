@@ -19,7 +19,7 @@
 //! | tree buddy | every second leaf is live: a search for two visits every node, in vain (Fig. 8) | the largest block: every counter in it is reset |
 //! | bitmap buddy | nothing is free: every word is looked at, in vain | the only block of a largest one: a word of every level is closed |
 //! | pooled arenas | every second chunk is live: a search for two looks at every word | the last block of a piece, or the longest block, whose chunks are in every word |
-//! | TLSF, half-fit, arenas | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
+//! | TLSF, half-fit | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
 
 mod builder;
 mod recipes;

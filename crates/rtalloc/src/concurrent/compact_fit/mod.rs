@@ -43,7 +43,7 @@
 //! *Free.* A thread that frees an object clears its live bit; of several that try, one succeeds. If the object is the
 //! slot's own and not pinned, its memory is free at once. If it is pinned, the entry waits for the last pin to end, and
 //! the owner checks whenever it allocates. The entry of another slot's object goes to its owner's remote-free queue
-//! ([`remote_queue`](super::arenas::remote_queue)).
+//! ([`remote_queue`](super::pooled_arenas::remote_queue)).
 //!
 //! # Memory
 //!
@@ -61,7 +61,7 @@
 //!
 //! Every operation except [`compact`](CompactFitSlot::compact) is *wait-free*. The bound of `compact` is its budget and
 //! the objects of the classes with pending compaction. [`max_steps`](SharedCompactFit::max_steps) returns the bounds;
-//! with K and K_miss as in [arenas](super::arenas):
+//! with K for `reclaim_budget` and K_miss for `reclaim_budget_on_miss`:
 //!
 //! | operation | steps on shared words |
 //! |---|---|
@@ -85,7 +85,7 @@
 //! - Generations wrap around: after exactly a multiple of 2^32 - 1 objects of one entry (2^16 - 1 on 32-bit machines)
 //!   an old handle is taken for a new one.
 //! - An object is not resized: allocate, copy, deallocate.
-//! - The weak points of [arenas](super::arenas) about queues and about owners that never allocate.
+//! - The weak points of [pooled arenas](super::pooled_arenas) about queues and about owners that never allocate.
 //!
 //! # When it wins, when it loses
 //!
@@ -107,8 +107,10 @@ use crate::compact_fit::ladder::{DefaultLadder, Ladder};
 use crate::compact_fit::page::{Directory, Header, Pool, Record};
 use crate::compact_fit::{CompactFitConfig, steps};
 use crate::concurrent::LINE_BYTES;
-use crate::concurrent::arenas::remote_queue::{Link, PUSH_STEPS, Pushed, QueuedFree, RemoteQueue, collect_steps};
 use crate::concurrent::atomics::{Atomics, Native};
+use crate::concurrent::pooled_arenas::remote_queue::{
+    Link, PUSH_STEPS, Pushed, QueuedFree, RemoteQueue, collect_steps,
+};
 use crate::concurrent::slots::{Common, Line, Refused, times};
 use crate::contract::{
     AllocError, Corruption, Handle, HandleError, InitError, LoopBound, Refusals, SharedError, Steps, loop_bound,

@@ -7,8 +7,8 @@ use crate::compact_fit::free_list::NONE;
 use crate::compact_fit::ladder::Ladder;
 use crate::compact_fit::page::{self, FREE};
 use crate::compact_fit::steps;
-use crate::concurrent::arenas::remote_queue::QueuedFree;
 use crate::concurrent::atomics::Atomics;
+use crate::concurrent::pooled_arenas::remote_queue::QueuedFree;
 use crate::contract::Corruption;
 use core::sync::atomic::Ordering::Relaxed;
 

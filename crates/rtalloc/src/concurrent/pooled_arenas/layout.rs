@@ -1,9 +1,9 @@
 //! The division of a region: what precedes the chunks, and whom each chunk belongs to.
 
 use super::pool::{MAX_CHUNKS, WORD_CHUNKS};
+use super::remote_queue::RemoteQueue;
 use super::{CHOSEN_WORDS, Control, MIN_CHUNK_BYTES, PIECE_CHUNKS, Place, PooledArenas, PooledArenasConfig};
 use crate::concurrent::LINE_BYTES;
-use crate::concurrent::arenas::remote_queue::RemoteQueue;
 use crate::concurrent::atomics::Atomics;
 use crate::contract::InPieces;
 use crate::region::round_up;

@@ -11,8 +11,9 @@
 //! empty piece of a single chunk, its *spare*, so that a block that comes and goes does not cost a visit to the pool
 //! each time. A request that needs more than 8 chunks, or fills its chunks so well that a piece for it would need one
 //! more, takes a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the pool at
-//! once. A slot that frees another block of another slot pushes it to a *remote-free queue* of the owner, as in
-//! [`arenas`](crate::concurrent::arenas).
+//! once. A slot that frees another block of another slot pushes it to a *remote-free queue* of the owner
+//! ([`remote_queue`]). The owner frees at most K blocks of its queues (`reclaim_budget`) when it allocates. Frees that it
+//! has collected from a queue but not yet processed wait in the slot's own *chain*.
 //!
 //! ```text
 //! slot 0                       slot 1
@@ -28,21 +29,23 @@
 //!
 //! One word for each chunk, its entry, says to whom it belongs: so a free finds the owner of a block by its address.
 //!
-//! The parts are old: superblocks that return to a common heap are Hoard's (2000), and a bit map with a counter in the
-//! same word is a common way to detect that something was given back meanwhile. What is combined here is a
-//! constant-time heap that coalesces, a pool whose operations end within a bound, and a remote free whose bound does
-//! not depend on other threads.
+//! We found no source that describes this combination; its parts are old. Heaps of threads and superblocks that return
+//! to a common heap are Hoard's (2000), lists of remote frees are those of mimalloc and snmalloc, and a bit map with a
+//! counter in the same word is a common way to detect that something was given back meanwhile. It is not the first
+//! wait-free allocator: wfspan (2022) exists on paper. What is combined here is a constant-time heap that coalesces, a
+//! pool whose operations end within a bound, and a remote free whose bound does not depend on other threads.
 //!
 //! # Progress, and why
 //!
 //! Every operation is *wait-free*: it ends within a number of its own steps that [`max_steps`] returns beforehand,
 //! whether other threads run, wait, or stop forever in the middle of an operation. W is the number of words of the
-//! pool, at most 16 by default and 64 with `chunk_bytes`; K is `reclaim_budget`.
+//! pool, at most 16 by default and 64 with `chunk_bytes`. T is the number of slots, c = 2 (3 where T is more than the
+//! bits of a word), g = T / bits of a word, rounded up.
 //!
 //! | operation | sequential part | steps on shared words |
 //! |---|---|---|
 //! | allocate, which the slot's heap serves | 1 allocate of H | 1 load |
-//! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back, as in `arenas`, and what its piece costs |
+//! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back c RMWs, 3 + g loads, and what its piece costs |
 //! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 7 loads, 6 RMWs, 9 stores |
 //! | allocate of a long block | 1 allocate of H | at most W + 7 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
 //! | refusal | 1 allocate of H | at most W + 7 loads, W + 9 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
@@ -50,17 +53,28 @@
 //! | the same, where its piece is empty then | and 1 withdrawal of H | and 1 load, 2 RMWs, a store for each chunk of the piece |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 3 loads, 3 stores |
 //! | deallocate, of a long block | none | 2 loads, 1 RMW, and 1 RMW for each word of the pool that has its chunks |
+//! | take, release | none | 1 RMW, 1 store |
+//!
+//! An *RMW* is one atomic read-modify-write (fetch-and-or, swap, compare-and-swap). Tags are not counted: the size that
+//! a remote deallocate reads from the block's header, and ordinary stores to tags.
 //!
 //! 1. *No step waits for another thread's.* Loops iterate over the blocks to take back, the words of the pool, the
-//!    chunks of a piece, and words of producers. A run is tried at most twice.
-//! 2. *No two threads use one heap*, and no queued free is lost: as in [`arenas`](crate::concurrent::arenas), whose
-//!    queues these are.
-//! 3. *No chunk belongs to two.* It leaves the pool by the compare-and-swap that clears its bit, and returns by the
+//!    chunks of a piece, and words of producers. A run is tried at most twice. The compare-and-swap of a queue fails at
+//!    most once: only the owner empties a queue, and then only this producer can change that ([`remote_queue`]).
+//! 2. *No two threads use one heap.* A heap is used by the holder of its slot, one at a time (`claim`, or the contract
+//!    of [`slot`](SharedAllocator::slot)). In a piece of another slot, a slot touches only blocks that it holds, and the
+//!    size in the header of one that it frees or resizes. That size does not change while the block is live; the flag
+//!    beside it does, so both sides access that word by relaxed atomics, which are ordinary instructions.
+//! 3. *No queued free is lost or processed twice.* It enters a queue by the step that writes the queue's word, and goes
+//!    from queue to chain by the swap that empties the queue; a chain is used by its owner alone. What was written
+//!    before the free is visible to the block's next user: release in the push, acquire in the swap, and from there on
+//!    the program order of the owner's thread.
+//! 4. *No chunk belongs to two.* It leaves the pool by the compare-and-swap that clears its bit, and returns by the
 //!    addition that sets it, which its only owner executes: the slot whose piece it was, or the thread whose
 //!    compare-and-swap ended the long block.
-//! 4. *The entry of a block's chunk is right.* It is written before the block is handed out, and not again before the
+//! 5. *The entry of a block's chunk is right.* It is written before the block is handed out, and not again before the
 //!    block is freed. The thread that frees it gets it after the first write, and frees it before the second.
-//! 5. *Exhausted is certain.* When it is returned, H has refused, at a moment after that no run in the pool was long
+//! 6. *Exhausted is certain.* When it is returned, H has refused, at a moment after that no run in the pool was long
 //!    enough ([`pool`]), and at a moment after that no pending bit was set: every free of this slot's blocks that had
 //!    completed by the first of these moments was taken back before. Chunks count as taken as soon as another thread
 //!    has taken the first ones of a run that lies in several words, even if it fails and gives them back. If a run was
@@ -68,8 +82,9 @@
 //!    block that is to grow where it is tries twice to take the chunks behind it; if it loses both to others, it moves
 //!    like one that has no room there, or is refused so.)
 //!
-//! A local allocation and deallocation execute no atomic instruction beyond loads that are ordinary ones. So an
-//! interrupt handler may preempt its thread anywhere, and allocate and free *through its own slot*.
+//! A local allocation and deallocation execute no atomic instruction beyond loads that are ordinary ones: no lock
+//! prefix, no fence, no exclusive load or store. So an interrupt handler may preempt its thread anywhere, even inside an
+//! operation, and allocate and free *through its own slot*: give every interrupt level a slot, like every core.
 //!
 //! # Memory
 //!
@@ -89,31 +104,47 @@
 //! - All heaps reach the whole region: with tags of 32 bits it has at most 4 GiB.
 //! - Fixed: 192 bytes for a slot, a row of queues, and its heap's control structure, planned for 8 chunks; 4 bytes for
 //!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3,520 B; 9 slots in 64 MiB: 132 KiB.
-//! - *Queued remote frees* count as used until they are taken back, two for each allocation.
+//! - *Queued remote frees* are freed, but count as used until they are taken back. With K >= 2, an owner that keeps
+//!   allocating takes back two for every block it hands out, so a backlog shrinks by one with every allocation: a block
+//!   waits for no more allocations than there were live blocks when it was queued. (Where slots share a pending bit, a
+//!   bit may lead to an empty queue: with g slots to a bit, once for g / (g - 1) blocks at most. Two for one then takes
+//!   K >= 3 if g is 2, and K >= 4 beyond.) After a refusal as [`Pending`], the next request takes back K, too: each
+//!   retry makes progress.
 //!
 //! # Weak points
 //!
 //! - A small live block keeps its piece, up to 8 chunks, from other slots.
 //! - Queues of an owner that never allocates stay full until it calls [`reclaim`], or its slot passes on. Long blocks
 //!   are never queued.
-//! - Queues grow with the square of the slots.
+//! - Queues grow with the square of the slots. This allocator does not suit hundreds of threads, each with a slot;
+//!   threads that come and go share slots through [`claim_any`](SharedAllocator::claim_any).
 //! - A request may be refused as [`Contended`] although memory was free, where another slot took or gave back chunks at
 //!   that time: repeat it.
-//! - A block does not shrink in place when another slot resizes it: as in [`arenas`](crate::concurrent::arenas). A long
-//!   block keeps at least one chunk, unless it becomes half a chunk or less and moves.
+//! - A block does not shrink in place when another slot resizes it, which only the owner could: it moves to that slot
+//!   if it would keep more than twice its new size, unless the slot has no memory for it. A long block keeps at least
+//!   one chunk, unless it becomes half a chunk or less and moves.
 //! - Under `ThreadSlots`, a request that the slot cannot serve has no bound, as described there.
-//! - On processors that build an RMW from an exclusive load and store, a step may have to be repeated.
-//! - Misuse: as in [`arenas`](crate::concurrent::arenas). A second free of a long block is found, even a concurrent
-//!   one, unless its first chunk begins a long block of the same length again.
+//! - On processors that build an RMW from an exclusive load and store (Armv7, Armv8.0; RISC-V without Zacas for the
+//!   compare-and-swap), a step may have to be repeated because another core wrote to the same cache line. There each
+//!   step is lock-free, and the bounds count steps, not instructions.
+//! - Misuse. A foreign pointer is recognised by its address. A second free by the owner is found as H finds it. A
+//!   double free that involves another slot is found in these cases: at once, if the same slot frees the block twice in
+//!   a row; when the block has been taken back and its tag still marks it free; by H when the second queued free is
+//!   processed, unless the memory was allocated again. Not found: a block queued twice with others in between, or by
+//!   two slots. The chain is then damaged: frees after the second one may be lost or processed twice, and only the tags
+//!   that H tests keep the heap from giving one block to two users. Writing to a block while it is queued breaks the
+//!   chain, which is found if the link leads out of the chunks. A second free of a long block is found, even a
+//!   concurrent one, unless its first chunk begins a long block of the same length again.
 //!
 //! # When it wins, when it loses
 //!
-//! It is the shared heap for a program whose threads need different amounts at different times. Against
-//! [`Arenas`](crate::Arenas), a free looks up the entry of its chunk, and a request that takes chunks reads the pool's
-//! words. Where each thread has a budget that must be kept from the others, private arenas keep it.
+//! It is the allocator for several cores with bounds, and for threads that need different amounts at different times.
+//! It loses against a single heap under a lock where memory matters more than time. Any slot can use up the region: a
+//! thread with a budget that must be kept from the others needs a heap of its own.
 //!
 //! [`max_steps`]: SharedAllocator::max_steps
 //! [`Contended`]: crate::contract::SharedError::Contended
+//! [`Pending`]: crate::contract::SharedError::Pending
 //! [`reclaim`]: crate::contract::Slot::reclaim
 //!
 //! # Figures
@@ -128,6 +159,7 @@
 
 mod layout;
 pub mod pool;
+pub mod remote_queue;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -136,7 +168,6 @@ mod verify;
 pub use slot::PooledSlot;
 
 use crate::adapt::Cached;
-use crate::concurrent::arenas::remote_queue::{Link, PUSH_STEPS, QueuedFree, RemoteQueue, collect_steps};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::concurrent::slots::{Common, Line, Refused, times};
 use crate::contract::{
@@ -154,6 +185,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use layout::{Entry, Plan};
 use pool::{MAX_CHUNKS, Pool, WORD_CHUNKS, claim_steps, give_steps, take_steps};
+use remote_queue::{Link, PUSH_STEPS, QueuedFree, RemoteQueue, collect_steps};
 
 /// Chunks of the longest piece: requests that need more take a run of their own.
 pub const PIECE_CHUNKS: usize = 8;

@@ -2,9 +2,9 @@
 
 use super::layout::Entry;
 use super::pool::Missed;
+use super::remote_queue::{Link, Pushed, QueuedFree};
 use super::{Own, Place, PooledArenas, View};
 use crate::adapt::cached::{Cached, Remains};
-use crate::concurrent::arenas::remote_queue::{Link, Pushed, QueuedFree};
 use crate::concurrent::atomics::{Atomics, Native};
 use crate::concurrent::slots::Common;
 use crate::contract::{

@@ -2,6 +2,7 @@
 //! and which misuse is found.
 
 extern crate std;
+use super::remote_queue::{PendingBits, Pushed};
 use super::*;
 use crate::adapt::cached::Remains;
 use crate::adapt::{Global, Memory, Numbered};
@@ -208,6 +209,76 @@ fn every_step_of_taking_back_survives_two_producers() {
         }
     }
     assert!((15..40).contains(&longest), "the script interrupts all steps: {longest}");
+}
+
+#[test]
+fn producers_that_share_a_bit_are_all_found() {
+    const PRODUCERS: usize = 5;
+    type Listened = WithListener<Script>;
+    for (step, late) in (0..16).flat_map(|step| (0..PRODUCERS).map(move |late| (step, late))) {
+        let links: [Link<Listened>; 2 * PRODUCERS] = Default::default();
+        let queues: [RemoteQueue<Listened>; PRODUCERS] = Default::default();
+        let pending_bits = PendingBits::<Listened, 2>::new();
+        let send = |number: usize| {
+            let producer = number % PRODUCERS;
+            let queued = QueuedFree::new(number as u32 + 1).unwrap();
+            // SAFETY: there is no other user of this producer, and each free is pushed once.
+            if unsafe { queues[producer].push(queued, &links[number]) } == Pushed::First {
+                pending_bits.set(producer);
+            }
+        };
+        (0..PRODUCERS).for_each(send);
+        let mut seen = vec![];
+        let mut act = Some(Box::new(|| send(PRODUCERS + late)));
+        let bound = collect_steps(PRODUCERS, 2);
+        while pending_bits.any() {
+            let mut top = None;
+            // SAFETY: there is one owner.
+            let collect = || top = unsafe { pending_bits.collect(PRODUCERS, |producer| &queues[producer]) };
+            let steps = match act.take() {
+                Some(act) => steps_of([(step, act)], collect),
+                None => steps_of([], collect),
+            };
+            assert!(steps.within(bound), "{steps:?}");
+            while let Some(queued) = top {
+                seen.push(queued.get() as usize - 1);
+                assert!(seen.len() <= PRODUCERS + 1, "a queued free was collected twice: {seen:?}");
+                top = links[queued.get() as usize - 1].next();
+            }
+        }
+        seen.sort_unstable();
+        let is_sent = seen.len() > PRODUCERS;
+        let all: Vec<usize> = (0..PRODUCERS).chain(is_sent.then_some(PRODUCERS + late)).collect();
+        assert_eq!(seen, all, "late free of {late} at step {step}");
+    }
+}
+
+/// Producers that share a bit: one sets the bit for a free that was collected before. The bit leads to nothing, and
+/// does not hide the free of another producer.
+#[test]
+fn a_pending_bit_set_late_hides_no_free() {
+    let slots = usize::BITS as usize + 2;
+    let mut heap = heap(10, config(slots, 128));
+    let fresh = state(&mut heap);
+    {
+        let mut owner = heap.claim(1).unwrap();
+        let [sample, first, second, third] = blocks::<4>(&mut owner);
+        let mut other = heap.claim(9).unwrap();
+        let undisturbed = steps_of([], || free(&mut other, sample)).total();
+        assert_eq!(owner.reclaim(1), 1);
+        free(&mut heap.claim(0).unwrap(), first);
+        // The other producer of bit 0 is stopped between its push and setting the bit, the last step of a free.
+        let mut late = heap.claim(slots - 2).unwrap();
+        let act = Box::new(|| {
+            assert_eq!(owner.reclaim(1), 1, "the free by slot 0");
+            assert_eq!(owner.reclaim(1), 1, "the free that shares its bit, whose bit is not set yet");
+            free(&mut heap.claim(5).unwrap(), third);
+        });
+        steps_of([(undisturbed - 1, act)], || free(&mut late, second));
+        assert_eq!(owner.reclaim(2), 1, "after the bit that was set late");
+        assert_eq!(owner.reclaim(2), 0);
+    }
+    assert_eq!(fresh, settled(&mut heap));
 }
 
 /// A block with one value in all of its bytes: an overlap with another block changes some.
@@ -534,6 +605,142 @@ fn an_allocation_takes_back_as_many_blocks_as_configured() {
     let steps = steps_of([], || assert!(owner.allocate_bytes(200, 1).is_ok()));
     assert!(steps.within(bound) && steps.loads > 3 * 7, "{steps:?}, at most {bound:?}");
     assert_eq!(owner.reclaim(usize::MAX), 3);
+}
+
+#[test]
+fn the_bound_of_an_unlimited_budget_saturates() {
+    let heap = heap(10, PooledArenasConfig { reclaim_budget: usize::MAX, ..config(2, CHUNK) });
+    let bound = heap.max_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
+    assert_eq!((bound.read_modify_writes, bound.total()), (usize::MAX, usize::MAX));
+}
+
+#[test]
+fn pending_is_not_exhausted() {
+    const CHUNKS: usize = 30;
+    let heap = heap(CHUNKS, PooledArenasConfig { reclaim_budget: 1, ..config(2, 512) });
+    let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+    let all: Vec<_> = from_fn(|| owner.allocate_bytes(200, 8).ok()).collect();
+    assert_eq!(all.len(), 2 * CHUNKS);
+    assert_eq!(owner.allocate_bytes(200, 8), Err(SharedError::Exhausted));
+    all.iter().for_each(|&block| free(&mut other, block));
+    let whole = CHUNKS * 512;
+    let bound = heap.max_steps(Operation::Allocate { size_bytes: whole, align_bytes: 1 }).unwrap();
+    let mut refused = 0;
+    loop {
+        let mut answer = Err(SharedError::Contended);
+        let steps = steps_of([], || answer = owner.allocate_bytes(whole, 1));
+        assert!(steps.within(bound), "{steps:?}");
+        match answer {
+            Ok(block) => break free(&mut owner, block),
+            Err(error) => assert_eq!(error, SharedError::Pending),
+        }
+        refused += 1;
+    }
+    assert_eq!(refused, all.len() - 1, "each request takes one block back");
+    assert_eq!(owner.allocate_bytes(whole + 1, 1), Err(SharedError::Request(AllocError::TooLarge)));
+    assert_eq!(owner.allocate_bytes(1, 3), Err(SharedError::Request(AllocError::Alignment)));
+    // The one that ended the filling, and the one asserted after it.
+    assert_eq!(heap.refusals(), Refusals { request: 2, exhausted: 2, contended: 0, pending: refused });
+}
+
+/// Blocks that four slots have queued are more than a request takes back: it is *pending*, as often as needed.
+#[test]
+fn what_is_left_in_queues_is_pending() {
+    let heap = heap(20, PooledArenasConfig { reclaim_budget: 1, ..config(5, 128) });
+    let mut owner = heap.claim(0).unwrap();
+    // Each block has a chunk.
+    let blocks: Vec<_> = from_fn(|| owner.allocate_bytes(100, 8).ok()).collect();
+    assert_eq!(blocks.len(), 20);
+    for (slot, block) in (1..).zip(&blocks[4..8]) {
+        free(&mut heap.claim(slot).unwrap(), *block);
+    }
+    for _ in 0..3 {
+        assert_eq!(owner.allocate_bytes(4 * 128, 8), Err(SharedError::Pending));
+    }
+    assert!(owner.allocate_bytes(4 * 128, 8).is_ok());
+    assert_eq!(owner.allocate_bytes(4 * 128, 8), Err(SharedError::Exhausted));
+}
+
+/// *Exhausted* is certain: a free that was completed before the last look, after any step of the request, is either
+/// taken back or answered with *pending*.
+#[test]
+fn a_free_before_the_last_look_is_not_overlooked() {
+    let full = || {
+        let heap = heap(20, config(2, 128));
+        let blocks: Vec<_> = {
+            let mut owner = heap.claim(0).unwrap();
+            from_fn(|| owner.allocate_bytes(100, 8).ok()).collect()
+        };
+        (heap, blocks)
+    };
+    let (heap, _) = full();
+    let mut owner = heap.claim(0).unwrap();
+    let mut answer = None;
+    let steps = steps_of([], || answer = Some(owner.allocate_bytes(100, 8))).total();
+    assert_eq!(answer, Some(Err(SharedError::Exhausted)));
+    for step in 0..steps {
+        let (heap, blocks) = full();
+        let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+        let mut answer = None;
+        let act = Box::new(|| free(&mut other, blocks[0]));
+        steps_of([(step, act)], || answer = Some(owner.allocate_bytes(100, 8)));
+        // The last step counts the refusal; the one before is the last look.
+        let is_seen = step + 1 < steps;
+        assert_eq!(answer != Some(Err(SharedError::Exhausted)), is_seen, "step {step} of {steps}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_block_of_another_slot_is_resized_by_copying() {
+    let mut heap = heap(20, config(2, 512));
+    let fresh = state(&mut heap);
+    {
+        let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+        let [block] = blocks(&mut owner);
+        let invalid = |error| Err(SharedError::Request(error));
+        // SAFETY: the block is live, here and below.
+        unsafe {
+            assert_eq!(other.usable_size(block), owner.usable_size(block));
+            block.write_bytes(0x5A, 100);
+            assert_eq!(resize(&mut other, block, 60), Ok(block), "a block that shrinks by less than half stays");
+            assert_eq!(resize(&mut other, block, 0), invalid(AllocError::ZeroSize));
+            assert_eq!(other.reallocate_bytes(block, 40, 3), invalid(AllocError::Alignment));
+            assert_eq!(resize(&mut other, block, 20 * 512 + 1), invalid(AllocError::TooLarge));
+            let moved = resize(&mut other, block, 300).unwrap();
+            assert!(other.is_own(at(moved)) && !owner.is_own(at(moved)));
+            assert!(core::slice::from_raw_parts(moved.as_ptr(), 100).iter().all(|&byte| byte == 0x5A));
+            assert_eq!(owner.reclaim(9), 1, "the old block was queued");
+            free(&mut owner, moved);
+            assert_eq!(other.reclaim(9), 1);
+        }
+    }
+    assert_eq!(fresh, settled(&mut heap));
+}
+
+/// One slot makes records in large buffers, in a piece or long ones, and another one keeps what they need.
+#[test]
+fn a_block_of_another_slot_that_shrinks_gives_its_memory_back() {
+    const CHUNKS: usize = 100;
+    for buffer_bytes in [3000, 4096] {
+        let mut heap = heap(CHUNKS, config(2, 512));
+        let fresh = state(&mut heap);
+        {
+            let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+            let mut records = vec![];
+            while let Ok(buffer) = owner.allocate_bytes(buffer_bytes, 8) {
+                // SAFETY: the block is live, with so many bytes.
+                unsafe { buffer.write_bytes(records.len() as u8, buffer_bytes) };
+                records.push(resize(&mut other, buffer, 16).unwrap());
+            }
+            assert!(records.len() > 1000, "{} records in {} B", records.len(), CHUNKS * 512);
+            for (index, record) in records.into_iter().enumerate() {
+                // SAFETY: the record has 16 bytes.
+                assert_eq!(unsafe { record.cast::<[u8; 16]>().read() }, [index as u8; 16]);
+                free(&mut other, record);
+            }
+        }
+        assert_eq!(fresh, settled(&mut heap));
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::layout::Entry;
 use super::pool::{MAX_CHUNKS, WORD_CHUNKS};
+use super::remote_queue::{QueuedFree, RemoteQueue};
 use super::{LEAST_CHUNK_BYTES, PIECE_CHUNKS, Place, PooledArenas};
-use crate::concurrent::arenas::remote_queue::{QueuedFree, RemoteQueue};
 use crate::concurrent::atomics::Atomics;
 use crate::contract::{Block, Corruption, InPieces};
 use core::mem::ManuallyDrop;

@@ -45,7 +45,7 @@ pub const PAIRS: u64 = 20_000;
 /// The paper's own allocator.
 pub(super) const TREE: &str = ALLOCATORS[0].1;
 /// Our recommendation for several cores.
-pub(super) const ARENAS: &str = "arenas";
+pub(super) const ARENAS: &str = "pooled-arenas";
 
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -54,7 +54,7 @@ pub enum Part {
     Cases,
     /// Accesses to shared words, beside the published bounds
     Steps,
-    /// One thread alone with arenas and with TLSF, alternately
+    /// One thread alone with pooled arenas and with TLSF, alternately
     Local,
     /// Throughput by threads: own blocks, and all frees remote
     Scaling,
