@@ -33,10 +33,10 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The offset of an address at which a block can be.
+    /// The offset of an address at which a block can be, where that is checked.
     #[inline(always)]
     pub(super) fn placed(&self, address: usize) -> Option<Offset> {
-        if self.is_foreign(address) {
+        if G::IS_CHECKED && self.is_foreign(address) {
             return None;
         }
         let block = self.memory().offset(address).bytes();
@@ -48,7 +48,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         Some(Offset::new(block))
     }
 
-    /// The block after one of this size that begins at `block`, and its header; `None` if it is beyond the heap.
+    /// The block after one of this size that begins at `block`, and its header; `None` if it is beyond the heap, where
+    /// that is checked.
     ///
     /// # Safety
     ///
@@ -59,7 +60,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         // SAFETY: `init` initialised the front. An aligned offset up to the span is preceded by memory of a region, or
         // of the gap between two regions if the caller broke the contract of `deallocate`.
         unsafe {
-            if next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
+            if G::IS_CHECKED && (next > (*self.front()).span || (W::MAX == usize::MAX && next < block)) {
                 return None;
             }
             Some((next, self.header(next)))
@@ -83,10 +84,10 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The live block at an address, if all tags around it agree.
+    /// The live block at an address, if all tags around it agree, where that is checked.
     #[inline(always)]
     pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock<W, G>> {
-        if self.is_foreign(address) {
+        if G::IS_CHECKED && self.is_foreign(address) {
             return None;
         }
         let block = self.memory().offset(address);
@@ -96,10 +97,10 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         unsafe {
             let tag = self.header(block).live_tag();
             let follows_free = tag.is_prev_free();
-            let size = tag.any_live_size()?;
+            let size = tag.any_live_size::<G>()?;
             let (next, next_header) = self.next_to(block, size)?;
             // A size of 0: one test with that of an overflow.
-            if next <= block {
+            if G::IS_CHECKED && next <= block {
                 return None;
             }
             // The header after a free block has PREV_FREE set, so this also detects a double free.
@@ -163,7 +164,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The free block before `block`, if its tags agree.
+    /// The free block before `block`, if its tags agree, where that is checked.
     ///
     /// # Errors
     ///
@@ -183,7 +184,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             // The block is not kept in a register: its address is computed from the previous one's.
             let prev = Offset::new(computed(prev as u64) as usize);
             let is_size = !G::IS_FULL || size != 0 && size & (W::GRANULE - 1) == 0;
-            if is_below || !is_size || self.header(prev).free_size() != size {
+            if G::IS_CHECKED && (is_below || !is_size || self.header(prev).free_size() != size) {
                 return Err(memory.address(prev.up(size)));
             }
             Ok(prev)
