@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of tiers in docs/MISUSE.md agrees with the rates in that file and with the proved bounds in bounds/, and the
+"""The table of tiers in docs/MISUSE.md agrees with the rates in that file and with the proved bounds in bounds/. The
 default tier adds at most 8 instructions to none on x86-64. With --update, writes the table.
 Needs: nothing but python3. Takes: a second."""
 
