@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The documentation builds without a warning, private items included. In the documents, every section with a table of
-# figures states when, at which commit and by which command they were measured.
-# Needs: nothing beyond cargo. Takes: under a minute.
+# figures states when, at which commit and by which command they were measured. The table of tiers agrees with bounds/.
+# Needs: nothing beyond cargo and python3. Takes: under a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,4 +22,5 @@ awk '
     }
     END { close_section(); exit missing }
 ' "${documents[@]}"
+python3 ci/tiers.py
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

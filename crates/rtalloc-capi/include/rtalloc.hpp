@@ -104,6 +104,7 @@
     MORE(tlsf_no_stats)                                                                                                \
     MORE(tlsf_exact)                                                                                                   \
     MORE(tlsf_small)                                                                                                   \
+    MORE(tlsf_unchecked)                                                                                               \
     MORE(tlsf_full_validation)                                                                                         \
     MORE(half_fit)                                                                                                     \
     ONE(quick_fit)                                                                                                     \

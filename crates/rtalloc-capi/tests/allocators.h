@@ -7,6 +7,7 @@
     X(tlsf_no_stats)                                                                                                   \
     X(tlsf_exact)                                                                                                      \
     X(tlsf_small)                                                                                                      \
+    X(tlsf_unchecked)                                                                                                  \
     X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(quick_fit)                                                                                                       \
@@ -35,6 +36,7 @@
     X(tlsf_no_stats)                                                                                                   \
     X(tlsf_exact)                                                                                                      \
     X(tlsf_small)                                                                                                      \
+    X(tlsf_unchecked)                                                                                                  \
     X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(first_fit)                                                                                                       \

@@ -12,7 +12,8 @@
  *                          was returned
  *
  * followed by ", damaged" or ", checked" if the heap did not survive the reported misuse. The caller detects the end by
- * a signal. "misuse" alone lists the heaps and misuses.
+ * a signal. "misuse" alone lists the misuses, and the heaps that check a freed block: of the others nothing is known
+ * after a misuse.
  *
  * With PRELOADED defined, it misuses malloc of any library, which then reports by itself. The only heap is "malloc".
  */
@@ -84,9 +85,18 @@ static const heap_type types[] = {
     {"malloc", program_init, program_get, program_get_zeros, program_resize, program_give, program_usable, program_check},
 };
 
+static bool is_checked(const heap_type *one) {
+    (void)one;
+    return true;
+}
+
 #else
 
 #include "heap_types.h"
+
+static bool is_checked(const heap_type *one) {
+    return one->contract() == NULL || one->contract()->detects_double_free;
+}
 
 #endif
 
@@ -315,7 +325,9 @@ int main(int count, char **words) {
     size_t misuse = 0;
     if (count == 1) {
         for (size_t place = 0; place < sizeof types / sizeof types[0]; place++) {
-            printf("heap %s\n", types[place].name);
+            if (is_checked(&types[place])) {
+                printf("heap %s\n", types[place].name);
+            }
         }
         for (size_t place = 0; place < sizeof misuses / sizeof misuses[0]; place++) {
             printf("misuse %s\n", misuses[place].name);

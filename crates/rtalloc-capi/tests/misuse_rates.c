@@ -36,7 +36,7 @@
 
 #include "heap_types.h"
 
-enum { REGION_BYTES = 64 * 1024, MOST = 160, STEPS = 200, LARGEST = 600, HANG_MICROSECONDS = 50000 };
+enum { REGION_BYTES = 64 * 1024, MOST = 160, STEPS = 200, LARGEST = 600, HANG_MICROSECONDS = 10000 };
 
 /* The region, in the middle of inaccessible memory that 32-bit offsets cannot leave. */
 static unsigned char *const reserve = (unsigned char *)(uintptr_t)0x100000000000;
@@ -256,6 +256,22 @@ static bool free_twice(void) {
     return true;
 }
 
+/* A word of a block that was freed; the memory may have become a part of a larger free block. */
+static bool write_after_free(void) {
+    size_t place = below(count);
+    extent block = live[place];
+    size_t word = block.bytes < 8 ? 0 : below(block.bytes / 8);
+    give_back(place);
+    for (size_t left = below(8); left > 0; left--) {
+        step();
+    }
+    if (block.bytes < 8 || is_owned(block.at - 1, block.bytes + 1) || !spoil(block.at + 8 * word, 8)) {
+        return false;
+    }
+    check_now();
+    return true;
+}
+
 static bool free_the_interior(void) {
     size_t place = below(count);
     if (live[place].bytes < 9) {
@@ -308,6 +324,7 @@ static const struct {
     {"pointer into a block", free_the_interior},
     {"block of another heap", free_of_another_heap},
     {"block of the region's previous heap", free_of_the_heap_before},
+    {"write after free, memory not reused", write_after_free},
 };
 
 enum outcome { REPORTED, CRASHED, OVERLAPPED, CHECKED, UNSEEN, OUTCOMES };

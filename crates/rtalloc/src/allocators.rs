@@ -31,7 +31,7 @@ macro_rules! region_allocators {
                     loses: "half-fit executes fewer instructions; allocators of one size, or of pages of one class, \
                             fewer still",
                     options: "J (1 to 6), 2^J classes per power of two; RoundUp or Exact split; width of the tags \
-                              (Offset16, Offset32, Wide), statistics (WithStats), full validation (Full)",
+                              (Offset16, Offset32, Wide), statistics (WithStats), validation (Unchecked, Basic, Full)",
                     in_dozen: true,
                     ..TLSF
                 },
@@ -68,6 +68,18 @@ macro_rules! region_allocators {
                     ..TLSF
                 },
             }
+            /// TLSF that checks nothing when a block is freed or resized: misuse is undefined behaviour.
+            tlsf_unchecked, "tlsf-unchecked": $crate::Tlsf<
+                'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats,
+                $crate::mechanism::validation::Unchecked,
+            >, [regions, serves_again] {
+                c: rt_tlsf_unchecked,
+                laboratory: {
+                    wins: "the instructions of the checks, which docs/MISUSE.md lists",
+                    loses: "a double free or a foreign pointer damages the heap, and nothing reports it",
+                    ..TLSF
+                },
+            }
             /// TLSF that seals headers and validates every tag around a block that is freed or allocated.
             tlsf_full_validation, "tlsf-full-validation": $crate::Tlsf<
                 'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats,
@@ -77,7 +89,7 @@ macro_rules! region_allocators {
                 laboratory: {
                     wins: "reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is \
                            allocated again",
-                    loses: "at most 21 instructions more per request (25 if aligned), 27 per free, in the C library",
+                    loses: "more instructions per operation than tlsf: docs/MISUSE.md has them for each processor",
                     ..TLSF
                 },
             }

@@ -12,6 +12,7 @@
 //! | a sequential heap | one whose components have quotas | [`Quota`] |
 //! | a shared heap | one allocator for all callers | [`Joint`], with a [`CurrentSlot`] |
 //! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
+//! | a sequential heap | the global allocator of a program with one thread, in the fewest instructions | [`Guest`] |
 //! | all of these | the allocator of a collection | feature `allocator-api2` |
 
 pub mod cached;
@@ -24,6 +25,7 @@ mod front;
 #[cfg(any(target_has_atomic = "ptr", feature = "critical-section"))]
 pub mod global;
 pub mod guarded;
+pub mod guest;
 pub mod joint;
 pub mod local;
 pub mod lock;
@@ -45,6 +47,8 @@ pub use failing::{Failing, FailingConfig, Failures};
 pub use global::{Global, Memory};
 #[doc(inline)]
 pub use guarded::{Guarded, GuardedConfig};
+#[doc(inline)]
+pub use guest::Guest;
 #[doc(inline)]
 pub use joint::Joint;
 #[doc(inline)]

@@ -535,7 +535,8 @@ pub struct Contract {
     /// block keeps its size until it is freed or moved. In heaps whose slots own memory, this holds if the owner
     /// shrinks it; shrunk by another slot to less than half, it moves there if there is room.
     pub shrinks_in_place: bool,
-    /// A second deallocate, at once or after the neighbours were freed as well, is always detected.
+    /// A second deallocate, at once or after the neighbours were freed as well, is always detected. If not, a freed
+    /// block is not checked at all.
     pub detects_double_free: bool,
     /// So is one at any later time, until memory of the block is allocated again.
     pub detects_stale_pointers: bool,

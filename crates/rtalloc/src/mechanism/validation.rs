@@ -4,10 +4,27 @@ use crate::mechanism::sealed::Sealed;
 
 /// The checks before a freed block is accepted as live.
 pub trait Validation: Sealed + Copy + core::fmt::Debug + 'static {
+    /// Whether a freed or resized block is checked at all.
+    const IS_CHECKED: bool = true;
     /// Whether all tags around the block are checked, or only those that take one test each.
     const IS_FULL: bool;
     /// Whether a live block can be set aside: a flag in its header says that its user has freed it.
     const SETS_ASIDE: bool = false;
+}
+
+/// No check of a block that is freed or resized. A double free, a pointer that this heap did not return, and an
+/// overwritten tag are undefined behaviour, and nothing reports them: the heap follows whatever bytes are there. For
+/// code whose frees are proved correct, or whose faults something else contains, as in the guest of a virtual machine.
+///
+/// `docs/MISUSE.md` has the instructions that each tier adds to this one, and what it catches for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Unchecked;
+
+impl Sealed for Unchecked {}
+
+impl Validation for Unchecked {
+    const IS_CHECKED: bool = false;
+    const IS_FULL: bool = false;
 }
 
 /// The default: checks where the address lies and what the next header says. It detects foreign pointers, overwritten
@@ -47,9 +64,6 @@ impl Validation for BasicSettingAside {
 /// [`Offset32`](crate::mechanism::word::Offset32), in any with [`Wide`](crate::mechanism::word::Wide) tags on a 64-bit
 /// machine. [`Offset16`](crate::mechanism::word::Offset16) has no seal; the tags must agree, and the user's bytes may
 /// happen to look like valid tags.
-///
-/// The cost is at most 21 instructions per allocate (24 at alignments beyond the granule) and 28 per deallocate, on
-/// x86-64.
 ///
 /// Neither `Basic` nor `Full` validation knows the gaps between the regions of a heap: a foreign pointer into a gap,
 /// granule-aligned and within the heap's span, is judged by whatever bytes are there.

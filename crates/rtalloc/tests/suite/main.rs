@@ -73,7 +73,7 @@ use rtalloc::mechanism::policy_heap::PolicyHeap;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::tree::splay::SizeTree;
-use rtalloc::mechanism::validation::{BasicSettingAside, Full};
+use rtalloc::mechanism::validation::{BasicSettingAside, Full, Unchecked};
 use rtalloc::mechanism::word::{Offset16, Offset32, Offset32By8, Wide};
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
@@ -267,8 +267,10 @@ suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, serves_again, short_reach;
     tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, NoStats, Full>, regions, serves_again, short_reach;
     tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, WithStats>, regions, short_reach;
+    tlsf_by_8_unchecked: Tlsf<'static, 5, RoundUp, Offset32By8, NoStats, Unchecked>, regions, serves_again;
     tlsf_by_8: Tlsf<'static, 5, RoundUp, Offset32By8, WithStats, Full>, regions, serves_again;
     tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, WithStats, Full>, regions, serves_again;
+    half_fit_wide_unchecked: HalfFit<'static, Exact, Wide, WithStats, Unchecked>, regions;
     half_fit_wide: HalfFit<'static, Exact, Wide, WithStats, Full>, regions;
     simple_segregated_short: SimpleSegregated<'static, 8, 65, Offset16>, serves_again, short_reach;
     simple_segregated_wide: SimpleSegregated<'static, WORDS, 64, Wide>, serves_again;

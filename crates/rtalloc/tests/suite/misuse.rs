@@ -53,6 +53,11 @@ fn assert_reported(address: usize, what: &str) -> MisuseKind {
 /// The control structures of shared heaps have longer cache lines on A64.
 const HEAP_BYTES: usize = if cfg!(target_arch = "aarch64") { 6 << 10 } else { 4 << 10 };
 
+/// Whether the heap checks a freed block at all.
+pub fn is_checked() -> bool {
+    is_promised(facts().detects_double_free, "to check a freed block")
+}
+
 /// A heap with live blocks that have live and free neighbours on either side, in every combination.
 fn mixed_heap(buffer: &Buffer, audit_every: usize) -> Shadow<'_> {
     let len_bytes = within_reach(HEAP_BYTES);
@@ -83,7 +88,7 @@ fn is_promised(promise: bool, what: &str) -> bool {
 /// Freeing a block twice, at once or after its neighbours were freed too, in every order, is reported and changes
 /// nothing; so is resizing it.
 pub fn double_free() {
-    if !is_promised(facts().detects_double_free, "to detect a double free") {
+    if !is_checked() {
         return;
     }
     let buffer = Buffer::new(within_reach(HEAP_BYTES));
@@ -157,6 +162,9 @@ pub fn stale_pointers() {
 /// Pointers that are not blocks of the heap: outside its region, in its control structure, misaligned, and inside a
 /// block whose content does not look like a tag.
 pub fn foreign_pointers() {
+    if !is_checked() {
+        return;
+    }
     let len_bytes = within_reach(HEAP_BYTES);
     let gap_bytes = 256;
     let buffer = Buffer::new(len_bytes + gap_bytes);
@@ -458,6 +466,9 @@ fn flipped(header: &[u8], bit: usize) -> Vec<u8> {
 
 /// Every bit of a block's header flipped, one at a time; the header overwritten with zeros and ones.
 pub fn overwritten_header() {
+    if !is_checked() {
+        return;
+    }
     let header_bytes = facts().header_bytes;
     let buffer = Buffer::new(within_reach(HEAP_BYTES));
     for content in [Content::Zeros, Content::Ones, Content::OddLastWord] {
@@ -551,6 +562,9 @@ pub fn blocks_of_the_previous_heap() {
 /// Every bit of the header after a block flipped, one at a time; that header, and what follows it, overwritten with
 /// zeros and ones, as by a buffer overrun.
 pub fn overwritten_next_header() {
+    if !is_checked() {
+        return;
+    }
     if has_frames() && !has_fences() {
         println!("{} checks nothing after a payload", facts().name);
         return;

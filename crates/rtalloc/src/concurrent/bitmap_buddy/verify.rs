@@ -212,7 +212,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
             && lines <= super::MAX_LINES
             && self.first < self.end
             && self.end - self.first <= usize::MAX >> 8
-            && self.end <= usize::MAX / leaf_bytes;
+            && self.end.checked_mul(leaf_bytes).is_some();
         if !is_plausible {
             return false;
         }

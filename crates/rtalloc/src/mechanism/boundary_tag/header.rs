@@ -36,18 +36,25 @@ impl<W: Width> Tag<W> {
         self.0 & !(W::GRANULE - 1)
     }
 
-    /// The size of a live block that follows a free one, or not; `None` if any flag differs from that.
+    /// The size of a live block that follows a free one, or not; `None` if any flag differs from that. Without checks,
+    /// only the flag of the previous block counts.
     #[inline(always)]
-    pub(super) fn live_size(self, follows_free: bool) -> Option<usize> {
+    pub(super) fn live_size<G: Validation>(self, follows_free: bool) -> Option<usize> {
+        if !G::IS_CHECKED {
+            return (self.is_prev_free() == follows_free).then_some(self.size());
+        }
         // One test for all bits below the size.
         let size = self.0.wrapping_sub(live_flags(follows_free));
         (size & (W::GRANULE - 1) == 0).then_some(size)
     }
 
-    /// The size of a live block, whatever is before it; `None` if a bit is set that is neither size nor flag, or the size
-    /// is zero or more than `most`.
+    /// The size of a live block, whatever is before it; `None` if it is more than `most`. Where that is checked, `None`,
+    /// too, if the size is zero or a bit is set that is neither size nor flag.
     #[inline(always)]
-    pub(super) fn any_live_size(self, most: usize) -> Option<usize> {
+    pub(super) fn any_live_size<G: Validation>(self, most: usize) -> Option<usize> {
+        if !G::IS_CHECKED {
+            return (self.size() <= most).then_some(self.size());
+        }
         // The bits below the size rotate to the top: one test for all.
         let granules = (self.0 & !PREV_FREE).wrapping_sub(LIVE).rotate_right(W::GRANULE.ilog2());
         (granules.wrapping_sub(1) < most / W::GRANULE).then_some(granules << W::GRANULE.ilog2())
@@ -183,17 +190,17 @@ impl<W: Width, G: Validation> Header<W, G> {
         self.0 & (W::GRANULE - 1) == 0
     }
 
-    /// Whether the previous block is live, and every bit is size or flag: one test.
+    /// Whether the previous block is live, and every bit is size or flag: one test, where that is checked.
     #[inline(always)]
     pub(super) fn is_after_live(self) -> bool {
-        self.0 & (PREV_FREE | Self::UNUSED) == 0
+        !G::IS_CHECKED || self.0 & (PREV_FREE | Self::UNUSED) == 0
     }
 
-    /// Whether the block is live and the previous one, too, and every bit is size or flag.
+    /// Whether the block is live and the previous one, too, and every bit is size or flag, where that is checked.
     #[inline(always)]
     pub(super) fn follows_live(self) -> bool {
         // A test in place, like that of `is_free`; otherwise both would compare a copy of the flags.
-        computed(self.0 as u64) as usize & (LIVE | PREV_FREE | Self::UNUSED) == LIVE
+        !G::IS_CHECKED || computed(self.0 as u64) as usize & (LIVE | PREV_FREE | Self::UNUSED) == LIVE
     }
 
     /// The header of the same live block after the previous one was allocated or freed.

@@ -34,7 +34,8 @@
 //! footer. A block freed twice fails the check of the next header or, if it is now in the middle of a larger free block,
 //! that of the previous one. With [`Full`](crate::mechanism::validation::Full) validation, the heap checks the other tags
 //! as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is reported to the
-//! [`hook`], and the call has no effect.
+//! [`hook`], and the call has no effect. With [`Unchecked`](crate::mechanism::validation::Unchecked) validation, nothing
+//! is checked.
 
 mod header;
 mod index;
@@ -541,7 +542,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             if !cfg!(target_arch = "x86_64") {
                 size = tag.size();
                 let is_checked = G::IS_FULL || G::SETS_ASIDE;
-                if size == 0 || is_checked && tag.live_size(tag.is_prev_free()).is_none() {
+                if G::IS_CHECKED && size == 0 || is_checked && tag.live_size::<G>(tag.is_prev_free()).is_none() {
                     return misuse(block);
                 }
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
@@ -569,7 +570,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     self.set_flag(next, next_header.with_prev_flipped());
                 }
                 (start, end, whole) = (from, to, bytes);
-            } else if let Some(of_tag) = tag.live_size(true) {
+            } else if let Some(of_tag) = tag.live_size::<G>(true) {
                 size = of_tag;
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
                 if next_header.is_free() {
@@ -597,7 +598,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 }
             } else {
                 core::hint::cold_path();
-                let Some(of_tag) = tag.live_size(false).filter(|size| *size != 0) else { return misuse(block) };
+                let is_size = |size: &usize| !G::IS_CHECKED || *size != 0;
+                let Some(of_tag) = tag.live_size::<G>(false).filter(is_size) else { return misuse(block) };
                 size = of_tag;
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
                 start = block;
@@ -651,6 +653,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
     const CONTRACT: Contract = Contract {
         min_block_bytes: I::MIN_BLOCK,
         splitting_threshold_bytes: I::MIN_REST - W::GRANULE,
+        detects_double_free: G::IS_CHECKED,
         detects_stale_pointers: G::IS_FULL,
         detects_overwritten_tags: G::IS_FULL,
         ..I::CONTRACT

@@ -33,10 +33,10 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The offset of an address at which a block can be.
+    /// The offset of an address at which a block can be, where that is checked.
     #[inline(always)]
     pub(super) fn placed(&self, address: usize) -> Option<Offset> {
-        if self.is_foreign(address) {
+        if G::IS_CHECKED && self.is_foreign(address) {
             return None;
         }
         let block = self.memory().offset(address).bytes();
@@ -48,7 +48,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         Some(Offset::new(block))
     }
 
-    /// The block after one of this size that begins at `block`, and its header; `None` if it is beyond the heap.
+    /// The block after one of this size that begins at `block`, and its header; `None` if it is beyond the heap, where
+    /// that is checked.
     ///
     /// # Safety
     ///
@@ -59,7 +60,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         // SAFETY: `init` initialised the front. An aligned offset up to the span is preceded by memory of a region, or
         // of the gap between two regions if the caller broke the contract of `deallocate`.
         unsafe {
-            if next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
+            if G::IS_CHECKED && (next > (*self.front()).span || (W::MAX == usize::MAX && next < block)) {
                 return None;
             }
             Some((next, self.header(next)))
@@ -83,7 +84,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The live block at an address, if all tags around it agree.
+    /// The live block at an address, if all tags around it agree, where that is checked.
     #[inline(always)]
     pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock<W, G>> {
         let live = self.live_by_two_headers(address, usize::MAX)?;
@@ -95,11 +96,11 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         is_sound.then_some(live)
     }
 
-    /// The live block at an address, of at most `most` bytes, if its header and the next one agree. That also detects
+    /// The live block at an address, of at most `most` bytes, if its header and the next one agree, as above. That also detects
     /// blocks that are free.
     #[inline(always)]
     pub(super) fn live_by_two_headers(&self, address: usize, most: usize) -> Option<LiveBlock<W, G>> {
-        if self.is_foreign(address) {
+        if G::IS_CHECKED && self.is_foreign(address) {
             return None;
         }
         let block = self.memory().offset(address);
@@ -108,8 +109,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         // within the span.
         unsafe {
             let tag = self.header(block).live_tag();
-            let size = tag.any_live_size(most)?;
-            if size > (*self.front()).span.bytes_from(block) {
+            let size = tag.any_live_size::<G>(most)?;
+            if G::IS_CHECKED && size > (*self.front()).span.bytes_from(block) {
                 return None;
             }
             let next_header = self.header(block.up(size));
@@ -172,7 +173,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The free block before `block`, if its tags agree.
+    /// The free block before `block`, if its tags agree, where that is checked.
     ///
     /// # Errors
     ///
@@ -192,7 +193,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             // The block is not kept in a register: its address is computed from the previous one's.
             let prev = Offset::new(computed(prev as u64) as usize);
             let is_size = !G::IS_FULL || size != 0 && size & (W::GRANULE - 1) == 0;
-            if is_below || !is_size || self.header(prev).free_size() != size {
+            if G::IS_CHECKED && (is_below || !is_size || self.header(prev).free_size() != size) {
                 return Err(memory.address(prev.up(size)));
             }
             Ok(prev)
