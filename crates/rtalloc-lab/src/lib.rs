@@ -11,6 +11,7 @@ pub mod campaign;
 pub mod catalogue;
 pub mod draft;
 pub mod experiment;
+pub mod import;
 pub mod number;
 pub mod observe;
 pub mod probe;
