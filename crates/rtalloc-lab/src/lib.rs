@@ -3,7 +3,7 @@
 //! Data flows in one direction; every stage is a file on disk, and a subcommand of `rtalloc-cli`:
 //!
 //! ```text
-//! workload | record -> trace -> replay(subject, probe) -> result
+//! workload | record | import -> trace -> replay(subject, probe) -> result
 //! ```
 
 pub mod analysis;

@@ -273,7 +273,8 @@ impl Reading {
         let steps = [Step::Allocate { freed: false }, Step::Free];
         let mut calls: Vec<(usize, Step)> = Vec::new();
         for (name, step) in names.into_iter().zip(steps) {
-            let whole = |at: &usize| !text[..*at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
+            // A digit before the name is what is left of the line before.
+            let whole = |at: &usize| !text[..*at].ends_with(|before: char| before.is_alphabetic() || before == '_');
             let starts = text.match_indices(name).map(|(at, _)| at).filter(whole);
             calls.extend(starts.map(|at| (at + name.len(), step)));
         }
