@@ -64,8 +64,8 @@ Examples:
   rtalloc import uart.log -o boot.rtrace --part 1
   rtalloc import zephyr.log -o net.rtrace --heap 0x20001a40
 
-The exit status is 0 when a trace was written, even if lines are missing, and 1 otherwise. `rtalloc inspect` prints
-INCOMPLETE for a trace that lacks operations.";
+The exit status is 0 when a trace was written, even if lines are missing, and 1 otherwise.
+`rtalloc inspect` prints INCOMPLETE for a trace that lacks operations.";
 
 /// The findings, for other programs.
 #[derive(Debug, Serialize)]

@@ -216,7 +216,7 @@ fn a_verb_with_json_has_a_schema() {
             assert!(found, "{verb} has no schema");
         }
     }
-    assert_eq!(with_json, 15, "verbs with JSON");
+    assert_eq!(with_json, 16, "verbs with JSON");
 }
 
 #[test]

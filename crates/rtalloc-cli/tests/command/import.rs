@@ -38,7 +38,7 @@ fn a_log_becomes_a_trace_and_everything_left_out_is_stated() {
     assert_eq!(summary["findings"]["refused"]["first_line"], 7);
 
     let inspected = stdout(rtalloc_in(at, "inspect it.rtrace").success());
-    assert!(inspected.starts_with("it: lines 2 to 7 of a log of FreeRTOS\n"), "{inspected}");
+    assert!(inspected.starts_with("uart: lines 2 to 7 of a log of FreeRTOS\n"), "{inspected}");
     assert!(inspected.contains("recorded from     rtalloc import uart.log\n"), "{inspected}");
     let incomplete = "INCOMPLETE        lines of the log are lost or damaged; 1 operation is missing\n";
     assert!(inspected.contains(incomplete), "{inspected}");

@@ -74,8 +74,7 @@ pub fn convert<W: Write>(
     while let Some(entry) = entries.next() {
         conversion.tick = match (log.format, entry.number) {
             (Format::EspDump, Some(reading)) => clocks.read(entry.processor, reading),
-            (_, Some(number)) => conversion.tick.max(u64::from(number)),
-            _ => index,
+            (_, number) => conversion.tick.max(number.map_or(index, u64::from)),
         };
         index += 1;
         match entry.step {

@@ -460,7 +460,12 @@ fn runs(items: &[Item]) -> Vec<Part> {
         };
         let part = parts.last_mut().expect("one part");
         let Some(number) = entry.number else {
-            part.push(*entry);
+            // In a run with numbers, the number is lost.
+            if last.is_some() {
+                part.damage(entry.line);
+            } else {
+                part.push(*entry);
+            }
             continue;
         };
         let next = items[place + 1..].iter().find_map(|item| match item {
