@@ -31,8 +31,8 @@ use std::process::ExitCode;
 /// happened first. A log of several starts of the board, or of several dumps, has several parts.
 ///
 /// heap_trace_dump() prints whether a block was freed, but not when. The trace frees it as late as
-/// possible: before the next block in its memory, or else at the end. So live memory is never less
-/// than it was; it may be more.
+/// possible: before the next block in its memory, or else at the end. So the live memory of the blocks
+/// in the dump is never less than it was; it may be more.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -106,7 +106,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // The head of a trace says what it lacks, which its conversion finds.
     let mut meta = meta(arguments, &log, part);
     let findings = convert(&log, part, heap, &mut Writer::new(std::io::sink(), &meta)?)?;
-    meta.incomplete = incomplete(part, &findings);
+    meta.incomplete = incomplete(&log, part, &findings);
     let mut writer = Writer::create(&arguments.output, &meta)?;
     convert(&log, part, heap, &mut writer)?;
     let totals = writer.finish()?;
@@ -270,6 +270,11 @@ fn dump(line: &mut impl FnMut(&str, &str), part: &Part) {
         let both = format!("{}, {}", counted(allocations, "allocation"), counted(frees, "free"));
         let overflow = if dump.has_overflowed { "; the oldest records were overwritten" } else { "" };
         line("traced", &format!("{both}{overflow}"));
+        let marked = part.entries.iter().filter(|entry| entry.is_freed()).count() as u64;
+        if dump.mode == Some(Mode::All) && frees > marked {
+            let frees = counted(frees - marked, "free");
+            line("left out", &format!("{frees} that no record has: of older blocks, or not marked by this version"));
+        }
     }
 }
 

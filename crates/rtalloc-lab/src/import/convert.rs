@@ -98,21 +98,20 @@ pub fn convert<W: Write>(
 
 /// What a part of a log lacks.
 #[must_use]
-pub fn incomplete(part: &Part, findings: &Findings) -> Option<Incomplete> {
+pub fn incomplete(log: &Log, part: &Part, findings: &Findings) -> Option<Incomplete> {
     let of = |cause, missing| Some(Incomplete { cause, missing, signal: None });
     let dump = &part.dump;
-    if let Some(announced) = dump.records {
-        // The dump has the allocations of its records, and of a part of them that they were freed.
+    if log.format == Format::EspDump {
+        // Frees of blocks from before the trace count, too; so only allocations tell.
         let there = part.entries.len() as u64;
-        let freed = part.entries.iter().filter(|entry| entry.is_freed()).count() as u64;
-        let all = dump.allocations.zip(dump.frees).map(|(allocations, frees)| allocations + frees);
-        let missing = all.map(|all| all.saturating_sub(there + freed));
+        let lost = dump.allocations.map(|allocations| allocations.saturating_sub(there));
+        let is_whole = lost == Some(0) && dump.records.is_none_or(|records| records <= there) && part.damaged == 0;
         return match dump.mode {
-            Some(Mode::Leaks) => of(Cause::LiveOnly, missing),
-            _ if dump.has_overflowed => of(Cause::Overwritten, missing),
-            None => of(Cause::LogLines, missing),
-            _ if missing != Some(0) || there < announced || part.damaged > 0 => of(Cause::LogLines, missing),
-            _ => None,
+            _ if dump.has_overflowed => of(Cause::Overwritten, None),
+            Some(_) if is_whole => None,
+            // An allocation and a free for each.
+            Some(Mode::Leaks) => of(Cause::LiveOnly, lost.map(|lost| 2 * lost)),
+            Some(Mode::All) | None => of(Cause::LogLines, None),
         };
     }
     match part.missing {

@@ -54,7 +54,7 @@ pub enum Cause {
     Overwritten,
     /// A flight recorder was overwritten.
     Damaged,
-    /// Lines of an imported log are lost or damaged.
+    /// An imported log is not complete.
     LogLines,
     /// An imported log holds only the blocks that were still live.
     LiveOnly,
@@ -73,7 +73,7 @@ impl fmt::Display for Incomplete {
             Cause::Unfinished => "the program ended in the middle of operations",
             Cause::Overwritten => "the flight recorder holds only the last operations",
             Cause::Damaged => "the flight recorder was overwritten",
-            Cause::LogLines => "lines of the log are lost or damaged",
+            Cause::LogLines => "the log is not complete",
             Cause::LiveOnly => "the log holds only the blocks that were still live",
             Cause::Other => "a cause that this version of rtalloc does not know",
         })?;
