@@ -126,6 +126,8 @@ END
 book heap_log.h
 book heap_log.c
 book zephyr_heap_log.c
+book esp_heap_log.c
+gcc "${common[@]}" -I "$tests/minimal" -c "$work/esp_heap_log.c" -o "$work/alone.o"
 logged freertos_heap_4_log -DHEAP_LOG -DHEAP_BYTES=100000 -I "$work" "${freertos[@]}" -isystem "$posix" \
     -isystem "$posix/utils" "$posix/port.c" "$posix/utils/wait_for_event.c" "$kernel/portable/MemMang/heap_4.c" \
     "$work/heap_log.c" "$tests/freertos_log.c" "$tests/host.c"

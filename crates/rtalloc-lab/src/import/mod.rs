@@ -12,8 +12,8 @@
 //! |---|---|
 //! | FreeRTOS | `traceMALLOC(ADDRESS, SIZE[, NUMBER])`, `traceFREE(ADDRESS, SIZE[, NUMBER])` |
 //! | Zephyr | `heap_alloc(HEAP, ADDRESS, SIZE[, NUMBER])`, `heap_free(HEAP, ADDRESS, SIZE[, NUMBER])` |
-//! | ESP-IDF, `heap_trace_dump()` | `SIZE bytes (@ ADDRESS[, MEMORY]) allocated CPU N ccount CYCLES ...`, then perhaps `freed` |
-//! | ESP-IDF, host-based | `HEAP: Allocated SIZE bytes @ ADDRESS ...`, `HEAP: Freed bytes @ ADDRESS ...` |
+//! | ESP-IDF's dump | `SIZE bytes (@ ADDRESS[, MEMORY]) allocated CPU N ccount CYCLES ...`, `freed by ...` |
+//! | ESP-IDF's host | `HEAP: Allocated SIZE bytes @ ADDRESS ...`, `HEAP: Freed bytes @ ADDRESS ...` |
 //!
 //! Addresses are hexadecimal. Sizes are decimal, or hexadecimal after `0x`. Numbers count the lines of a run, from 0.
 
@@ -24,8 +24,6 @@ mod tests;
 
 pub use convert::{Findings, Noted, convert, incomplete};
 pub use parse::{Dump, Entry, Format, Log, Mode, Part, Step};
-
-use crate::trace::TraceError;
 
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +53,4 @@ pub enum ImportError {
     /// Operations of more than one format.
     #[error("it has lines of {}; cut it, and import each part alone", .0.join(" and of "))]
     Several(Vec<String>),
-    /// The trace could not be written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
 }

@@ -166,12 +166,8 @@ impl Log {
         if filled == 0 {
             return Err(ImportError::Empty);
         }
-        let operations = |reading: &Reading| reading.first_operation;
-        let found: Vec<(Format, u64)> = Format::ALL
-            .into_iter()
-            .zip(&readings)
-            .filter_map(|(it, reading)| Some((it, operations(reading)?)))
-            .collect();
+        let first = |(format, reading): (Format, &Reading)| Some((format, reading.first_operation?));
+        let found: Vec<(Format, u64)> = Format::ALL.into_iter().zip(&readings).filter_map(first).collect();
         match found[..] {
             [(format, _)] => {
                 let at = Format::ALL.iter().position(|it| *it == format).unwrap_or(0);
