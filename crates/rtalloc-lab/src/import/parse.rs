@@ -314,26 +314,27 @@ impl Reading {
         self.items.extend(statements.into_iter().flatten().map(|statement| Item::Statement(line, statement)));
     }
 
-    /// A line of the host's report.
+    /// A line of the host's report. A lost line break puts several into one line.
     fn report(&mut self, line: u64, text: &str) {
-        let Some((_, rest)) = text.split_once("HEAP: ") else { return };
-        let mut rest = Rest(rest);
-        let step = if rest.eat("Allocated") {
-            Step::Allocate { freed: false }
-        } else if rest.eat("Freed") {
-            Step::Free
-        } else {
-            return;
-        };
-        let size = rest.number();
-        let is_stated = size.is_some() || step == Step::Free;
-        let address = (is_stated && rest.eat("bytes") && rest.eat("@")).then(|| rest.address()).flatten();
-        match address {
-            Some(address) => {
-                let size = size.unwrap_or(0);
-                self.operation("", Entry { line, step, heap: 0, address, size, number: None, processor: 0 });
+        for (at, word) in text.match_indices("HEAP: ") {
+            let mut rest = Rest(&text[at + word.len()..]);
+            let step = if rest.eat("Allocated") {
+                Step::Allocate { freed: false }
+            } else if rest.eat("Freed") {
+                Step::Free
+            } else {
+                continue;
+            };
+            let size = rest.number();
+            let is_stated = size.is_some_and(|size| size <= MAX_SIZE_BYTES) || (size.is_none() && step == Step::Free);
+            let address = (is_stated && rest.eat("bytes") && rest.eat("@")).then(|| rest.address()).flatten();
+            match address {
+                Some(address) => {
+                    let size = size.unwrap_or(0);
+                    self.operation("", Entry { line, step, heap: 0, address, size, number: None, processor: 0 });
+                }
+                None => self.items.push(Item::Damaged(line)),
             }
-            None => self.items.push(Item::Damaged(line)),
         }
     }
 }
