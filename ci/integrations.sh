@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The files in integrations/, compiled without warnings and run. FreeRTOS's kernel, with its port for POSIX and the one
 # for a Cortex-M4 under QEMU; newlib and picolibc under QEMU; LVGL; ROS 2's rcutils. For ESP-IDF, Zephyr and NuttX,
-# whose sources no package has, their functions run without the system. Then a table: instructions and bytes on the
+# whose sources no package has, their functions run without the system. The lines of the book that print the operations of
+# FreeRTOS's heap_4 and of Zephyr's heap, and their import. Then a table: instructions and bytes on the
 # Cortex-M4, beside the heaps that are replaced. No operation exceeds its bound, and ours take no more bytes and have no
 # greater bounds than in docs/book/src/integrations.md; with --update, rewrites the table there.
 # Needs: rustup (adds the target thumbv7em-none-eabihf), python3, Debian's gcc, qemu-system-arm, gcc-arm-none-eabi,
@@ -101,6 +102,36 @@ if (emulated unprotected) >/dev/null 2>&1; then
     echo "heap_rtalloc.c passed without critical sections" >&2
     exit 1
 fi
+
+# The lines of the book that print the operations of a system's own heap. `rtalloc import` reads what they print: every
+# operation, by the system's counts.
+book() { awk -v mark="<!-- file: $1 -->" '/^```$/ { on = 0 } on { print } $0 == mark { getline; on = 1 }' \
+    docs/book/src/measuring.md >"$work/$1"; }
+# logged NAME OPTION...: builds a program, runs it and imports its log.
+logged() {
+    gcc "${common[@]}" -Wno-error -O1 -g -pthread "${@:2}" -o "$work/$1"
+    timeout 60 "$work/$1" >"$work/$1.log" || { echo "$1 failed" >&2; exit 1; }
+    "$out/release/rtalloc" import "$work/$1.log" -o "$work/$1.rtrace" --summary "$work/$1.json" >"$work/said"
+    python3 - "$work/$1.json" "$(tail -n 1 "$work/$1.log")" <<'END' || { cat "$work/said"; exit 1; }
+import json, sys
+summary = json.load(open(sys.argv[1]))
+findings, totals = summary["findings"], summary["totals"]
+assert sys.argv[2] == f"counts: {totals['allocations']} {totals['frees']}", sys.argv[2]
+assert summary["missing_by_number"] == summary["damaged_lines"] == 0 and summary["incomplete"] is None
+wrong = ["zero_sized", "unknown_frees", "repeated_frees", "missed_frees", "other_sizes"]
+assert not any(findings[name]["count"] for name in wrong), findings
+END
+    echo "$1: $(sed -n 's/^  operations  //p' "$work/said")"
+}
+book heap_log.h
+book heap_log.c
+book zephyr_heap_log.c
+book esp_heap_log.c
+gcc "${common[@]}" -I "$tests/minimal" -c "$work/esp_heap_log.c" -o "$work/alone.o"
+logged freertos_heap_4_log -DHEAP_LOG -DHEAP_BYTES=100000 -I "$work" "${freertos[@]}" -isystem "$posix" \
+    -isystem "$posix/utils" "$posix/port.c" "$posix/utils/wait_for_event.c" "$kernel/portable/MemMang/heap_4.c" \
+    "$work/heap_log.c" "$tests/freertos_log.c" "$tests/host.c"
+logged zephyr_log -I "$tests/minimal" "$work/zephyr_heap_log.c" "$tests/zephyr_log.c"
 
 # newlib, its small variant, and picolibc.
 malloc=integrations/c-library/malloc_rtalloc.c

@@ -34,8 +34,11 @@
 #define configCHECK_HANDLER_INSTALLATION 0
 #endif
 
-// figures.c measures without them, as products are shipped.
-#ifndef FIGURES
+// The lines of the book that print the heap's operations.
+#ifdef HEAP_LOG
+#include "heap_log.h"
+// figures.c measures without the following, as products are shipped.
+#elif !defined(FIGURES)
 void failed_assertion(const char *file, int line);
 #define configASSERT(condition) ((condition) ? (void)0 : failed_assertion(__FILE__, __LINE__))
 void misused(void);

@@ -164,7 +164,7 @@ fn every_block_of_the_book_is_checked() {
                     assert!(!fence.info.contains("ignore"), "{}: `ignore` leaves it unchecked", fence.place);
                     library.contains(&format!("\"docs/book/src/{chapter}\""))
                 }
-                // Input of a shell block.
+                // Input of a shell block, or of ci/integrations.sh.
                 _ => fence.is_file,
             };
             assert!(is_checked, "{}: no test checks a block of the kind `{}`", fence.place, fence.info);

@@ -3,7 +3,7 @@
 //! Data flows in one direction; every stage is a file on disk, and a subcommand of `rtalloc-cli`:
 //!
 //! ```text
-//! workload | record -> trace -> replay(subject, probe) -> result
+//! workload | record | import -> trace -> replay(subject, probe) -> result
 //! ```
 
 pub mod analysis;
@@ -11,6 +11,7 @@ pub mod campaign;
 pub mod catalogue;
 pub mod draft;
 pub mod experiment;
+pub mod import;
 pub mod number;
 pub mod observe;
 pub mod probe;

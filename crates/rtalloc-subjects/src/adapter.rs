@@ -224,6 +224,11 @@ impl<A: RegionAllocator<'static>> Ours<A> {
         // SAFETY: `context` came from `make`.
         unsafe { Self::of(context) }.walk(visitor);
     }
+
+    unsafe fn largest(context: *mut c_void) -> usize {
+        // SAFETY: `context` came from `make`.
+        unsafe { Self::of(context) }.largest_allocatable()
+    }
 }
 
 // SAFETY: the contract of RegionAllocator guarantees it for every implementation.
@@ -237,7 +242,12 @@ unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
         request_bytes: A::CONTRACT.largest_request_bytes,
         alignment_bytes: A::CONTRACT.largest_alignment_bytes,
     };
-    const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
+    const VIEW: Option<View> = Some(View {
+        contract: A::CONTRACT,
+        fingerprint: Self::fingerprint,
+        walk: Self::walk,
+        largest: Some(Self::largest),
+    });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         // SAFETY: the region outlives the heap, which alone uses it.

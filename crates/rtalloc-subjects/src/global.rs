@@ -94,8 +94,13 @@ unsafe impl<H: SharedAllocator<'static> + 'static, C: Choice<H::Config>> Target 
     const REPORTS_GRANTED: bool = true;
     const NATURAL_ALIGN_BYTES: usize = <Ours<SingleUser<'static, H>> as Target>::NATURAL_ALIGN_BYTES;
     const REACH: Reach = <Ours<SingleUser<'static, H>> as Target>::REACH;
-    const VIEW: Option<View> =
-        Some(View { contract: H::CONTRACT.single_user, fingerprint: Self::fingerprint, walk: Self::walk });
+    const VIEW: Option<View> = Some(View {
+        contract: H::CONTRACT.single_user,
+        fingerprint: Self::fingerprint,
+        walk: Self::walk,
+        // A `Global` repeats some refused requests.
+        largest: None,
+    });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let bytes = bytes.min(H::CONTRACT.single_user.max_span_bytes);

@@ -120,6 +120,11 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
         unsafe { Self::of(context) }.fingerprint(word);
     }
 
+    unsafe fn largest(context: *mut c_void) -> usize {
+        // SAFETY: `context` came from `make`.
+        unsafe { Self::of(context) }.largest_allocatable()
+    }
+
     /// Visits the objects as blocks, at their addresses instead of their handles.
     unsafe fn walk(context: *mut c_void, visitor: &mut dyn FnMut(Block)) {
         // SAFETY: `context` came from `make`.
@@ -143,7 +148,12 @@ unsafe impl<A: HandleAllocator<'static>> Target for OurHandles<A> {
     };
     const REACH: Reach =
         Reach { request_bytes: A::CONTRACT.largest_request_bytes, alignment_bytes: A::CONTRACT.alignment_bytes };
-    const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
+    const VIEW: Option<View> = Some(View {
+        contract: A::CONTRACT,
+        fingerprint: Self::fingerprint,
+        walk: Self::walk,
+        largest: Some(Self::largest),
+    });
     const HANDLES: Option<Handles> = Some(Handles {
         dereference: Self::dereference,
         read: Self::read,

@@ -38,5 +38,5 @@ pub use heap::{Heap, Refusal};
 pub use one_slot::OneSlot;
 pub use region::Region;
 pub use selection::{SelectError, groups, one, select, similar};
-pub use subject::{FingerprintEntry, Origin, Subject, View, WalkEntry};
+pub use subject::{FingerprintEntry, LargestEntry, Origin, Subject, View, WalkEntry};
 pub use table::{C_MORE_BYTES, all, region_allocators};

@@ -22,6 +22,9 @@ pub type FingerprintEntry = unsafe fn(*mut c_void, &mut dyn FnMut(usize));
 /// `walk(context, visitor)`: visits every block, as [`rtalloc::RegionAllocator::walk`].
 pub type WalkEntry = unsafe fn(*mut c_void, &mut dyn FnMut(Block));
 
+/// `largest(context)`: the largest request that succeeds now, as [`rtalloc::RegionAllocator::largest_allocatable`].
+pub type LargestEntry = unsafe fn(*mut c_void) -> usize;
+
 /// Access to the state of a heap that is entirely in its region, so that restoring a copy of the region's bytes
 /// restores the heap.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ pub struct View {
     pub fingerprint: FingerprintEntry,
     /// Visits the blocks.
     pub walk: WalkEntry,
+    /// Returns the largest request that succeeds; `None` if it cannot be asked.
+    pub largest: Option<LargestEntry>,
 }
 
 /// An allocator that can be measured.

@@ -2,13 +2,19 @@
 
 use super::arguments::parse_size;
 use super::cut;
-use super::destination::print;
+use super::destination::{Files, is_stdout, print};
 use super::progress::DelayedBar;
-use crate::present::printable;
+use crate::present::verdict::wrapped;
+use crate::present::{headroom, printable};
 use anyhow::Context;
+use rtalloc_lab::experiment;
 use rtalloc_lab::number::{bytes, compact, counted, date, grouped};
+use rtalloc_lab::replay::settings::automatic_heap_bytes;
 use rtalloc_lab::result::document::{self, Schema};
+use rtalloc_lab::result::headroom::{Headroom, Refused, Shortfall};
 use rtalloc_lab::trace::{Bin, Origin, Reader, Spread, Survey, TickUnit, survey_with};
+use rtalloc_subjects::one;
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,16 +24,50 @@ use std::process::ExitCode;
 /// Counts, sizes, live memory over time, lifetimes, threads and reallocations, in one pass; memory is needed only for
 /// the live blocks. The whole file is verified on the way. Counts, means, minima, maxima and histograms are exact;
 /// quantiles are exact below 2,048 and within 0.1 % above.
+///
+/// With `--on`, replays the trace on an allocator and draws the largest request that succeeds after each operation,
+/// beside the largest request that follows. Where the first is less than the second, the heap depends on memory that
+/// becomes free in time. If enough is free, but in pieces, this is the early sign of a refusal by fragmentation. A
+/// warning names the first such operation, the request, and whether it was served. Requests at larger alignments than
+/// that of every block may need more than the figure shows.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
     /// The trace
     trace: PathBuf,
     /// Reports only on the blocks of at most SIZE bytes, as `rtalloc run --at-most` replays them; suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     at_most: Option<u64>,
-    /// Everything as JSON, including the curve of live memory
+    /// Draws the largest request that succeeds on this allocator: any of ours (`rtalloc allocators` lists them)
+    #[arg(long, value_name = "ALLOCATOR")]
+    on: Option<String>,
+    /// Bytes of the heap for --on, with suffix K, M or G. Without it, the next power of two above eight times the
+    /// largest live memory, at least 64K, as in `rtalloc run`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "on")]
+    heap: Option<u64>,
+    /// Writes the figure of --on to FILE as SVG
+    #[arg(long, value_name = "FILE", requires = "on")]
+    plot: Option<PathBuf>,
+    /// Everything as JSON, including the curves
     #[arg(long)]
     json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc inspect lua.rtrace
+  rtalloc inspect lua.rtrace --on tlsf --heap 512K
+  rtalloc inspect lua.rtrace --on half-fit --heap 512K --plot lua.svg
+
+The exit status is 0 when the trace was read, also with a warning, and 1 otherwise.";
+
+/// The survey, and what an allocator adds to it.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    survey: &'a Survey,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headroom: Option<&'a Headroom>,
 }
 
 /// Runs the subcommand.
@@ -36,6 +76,11 @@ pub struct Arguments {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(!arguments.plot.as_deref().is_some_and(is_stdout), "--plot needs the name of a file");
+    let mut files = Files::new();
+    files.reads("TRACE", &arguments.trace)?;
+    let plot = files.file("--plot", arguments.plot.as_deref())?;
+    let subject = arguments.on.as_deref().map(one).transpose().context("--on")?;
     let cut = arguments.at_most.map(|largest| cut::at_most(std::slice::from_ref(&arguments.trace), largest));
     let cut = cut.transpose().context("--at-most")?;
     let path = cut.as_ref().map_or(&arguments.trace, |cut| &cut.paths[0]);
@@ -45,7 +90,32 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let survey = survey_with(reader, |offset| progress.set(offset))
         .with_context(|| format!("cannot inspect {}", path.display()))?;
     drop(progress);
-    let text = if arguments.json { document::pretty(Schema::INSPECT, &survey)? } else { describe(&survey) };
+    let headroom = match subject {
+        None => None,
+        Some(subject) => {
+            let automatic = || automatic_heap_bytes(survey.totals.peak_live_bytes);
+            let heap_bytes = arguments.heap.unwrap_or_else(automatic).min(subject.largest_heap_bytes());
+            let mut progress = DelayedBar::new(2 * length, "{bar:40} {percent} % on the allocator, {eta} left");
+            // Two passes.
+            let (mut before, mut last) = (0, 0);
+            let mut set = |offset: u64| {
+                before += if offset < last { last } else { 0 };
+                last = offset;
+                progress.set(before + offset);
+            };
+            let found = experiment::headroom::headroom(path, subject, heap_bytes as usize, &mut set);
+            Some(found.with_context(|| format!("--on {}", subject.name))?)
+        }
+    };
+    if let (Some(plot), Some(headroom)) = (plot, &headroom) {
+        let drawn = headroom::figure(headroom, &survey.meta.name)?;
+        plot.write(&drawn.context("--plot: the trace has no operations")?)?;
+    }
+    let headroom = headroom.as_ref();
+    let text = match arguments.json {
+        true => document::pretty(Schema::INSPECT, &Document { survey: &survey, headroom })?,
+        false => describe(&survey, headroom),
+    };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -63,11 +133,14 @@ const UPWARDS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 const RIGHTWARDS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// The survey as text.
-fn describe(survey: &Survey) -> String {
+fn describe(survey: &Survey, headroom: Option<&Headroom>) -> String {
     let mut page = Page::default();
     page.head(survey);
     page.operations(survey);
     page.memory(survey);
+    if let Some(headroom) = headroom {
+        page.headroom(headroom, survey.totals.events);
+    }
     page.sizes(survey);
     page.lifetimes(survey);
     page.threads(survey);
@@ -77,6 +150,88 @@ fn describe(survey: &Survey) -> String {
 /// `part` of `whole` in percent.
 fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
+}
+
+/// The cell of a row in a column that is this many eighths high.
+fn filled(eighths: usize, row: usize) -> char {
+    match eighths.saturating_sub(row * 8).min(8) {
+        0 => ' ',
+        filled => UPWARDS[filled - 1],
+    }
+}
+
+/// What the curves mean.
+fn warnings(headroom: &Headroom) -> Vec<String> {
+    let mut paragraphs = Vec::new();
+    match &headroom.first {
+        None => {
+            let when = match headroom.stride {
+                1 => "every operation".into(),
+                stride => format!("each query, one in {} operations", grouped(stride)),
+            };
+            paragraphs.push(format!("After {when}, the largest request that follows would succeed at once."));
+        }
+        Some(first) => {
+            paragraphs.push(shortfall(first, headroom.is_exact));
+            let operation = if headroom.stride == 1 { "operation" } else { "queried operation" };
+            let (below, queries) = (grouped(headroom.below), counted(headroom.queries, operation));
+            paragraphs.push(format!("What succeeds is less than what follows after {below} of {queries}."));
+        }
+    }
+    if headroom.refused > 0 {
+        let beyond = match headroom.beyond_reach {
+            0 => String::new(),
+            beyond => format!(", {} of them larger than any heap of this allocator serves", grouped(beyond)),
+        };
+        let mut text = format!("REFUSED: {}{beyond}.", counted(headroom.refused, "request"));
+        if let Some(refusal) = &headroom.refusal {
+            text.push_str(&refused(refusal));
+        }
+        paragraphs.push(text);
+    }
+    paragraphs
+}
+
+/// The first warning.
+fn shortfall(first: &Shortfall, is_exact: bool) -> String {
+    let Shortfall { operation, succeeds_bytes, follows_bytes, request, .. } = *first;
+    let limit = match (is_exact, succeeds_bytes) {
+        (true, 0) => "no request succeeds".into(),
+        (true, most) => format!("no request above {} succeeds", counted(most, "byte")),
+        (false, most) => format!("no request above {} is guaranteed", counted(most, "byte")),
+    };
+    let free = match first.free_bytes {
+        None => String::new(),
+        Some(free) if free >= follows_bytes => format!(", although {} are free in all", counted(free, "byte")),
+        Some(free) => format!("; {} are free in all", counted(free, "byte")),
+    };
+    let verb = if first.is_reallocation { "grows a block to" } else { "requests" };
+    let outcome = match (first.is_served, first.is_reallocation) {
+        (Some(false), _) => "it was refused",
+        (Some(true), false) if is_exact => "it was served, because memory became free in between",
+        (Some(true), false) => "it was served",
+        (Some(true), true) => "it was served, where it was or because memory became free in between",
+        (None, _) => "it was not performed, because its block had been refused",
+    };
+    let (operation, request, bytes) = (grouped(operation), grouped(request), counted(follows_bytes, "byte"));
+    format!("WARNING: after operation {operation}, {limit}{free}. Operation {request} {verb} {bytes}: {outcome}.")
+}
+
+/// The first refusal, and since when it would have happened.
+fn refused(refusal: &Refused) -> String {
+    let Refused { operation, bytes, align_bytes, last_fit } = *refusal;
+    let align = align_bytes.map_or_else(String::new, |align| format!(" at alignment {align}"));
+    let mut text = format!(" The first is operation {}, {}{align}.", grouped(operation), counted(bytes, "byte"));
+    if let Some(last) = last_fit {
+        let before = counted(operation - last, "operation");
+        let blocks = if align_bytes.is_some() { ", at a smaller alignment," } else { "" };
+        let _ = write!(
+            text,
+            " The last time that this size{blocks} would have succeeded was after operation {}, {before} before.",
+            grouped(last)
+        );
+    }
+    text
 }
 
 #[derive(Default)]
@@ -203,24 +358,79 @@ impl Page {
             last = height.unwrap_or(last);
             (u128::from(last) * (CHART_ROWS * 8) as u128).div_ceil(u128::from(peak)) as usize
         });
+        self.frame([peak, peak / 2, 0], events, |row, column| filled(eighths[column], row));
+    }
+
+    /// A chart over the operations: the values at the upper end, half-way and below, and what is in each cell.
+    fn frame(&mut self, [upper, middle, lower]: [u64; 3], events: u64, cell: impl Fn(usize, usize) -> char) {
         for row in (0..CHART_ROWS).rev() {
             let label = match row {
-                _ if row + 1 == CHART_ROWS => bytes(peak),
-                _ if row + 1 == CHART_ROWS / 2 => bytes(peak / 2),
+                _ if row + 1 == CHART_ROWS => bytes(upper),
+                _ if row + 1 == CHART_ROWS / 2 => bytes(middle),
                 _ => String::new(),
             };
-            let columns: String = eighths
-                .iter()
-                .map(|&height| match height.saturating_sub(row * 8).min(8) {
-                    0 => ' ',
-                    filled => UPWARDS[filled - 1],
-                })
-                .collect();
+            let columns: String = (0..CHART_COLUMNS).map(|column| cell(row, column)).collect();
             self.line(format!("  {label:>10} │{columns}"));
         }
-        self.line(format!("  {:>10} └{}", "0", "─".repeat(CHART_COLUMNS)));
+        let lower = if lower == 0 { "0".into() } else { bytes(lower) };
+        self.line(format!("  {lower:>10} └{}", "─".repeat(CHART_COLUMNS)));
         let end = grouped(events);
         self.line(format!("  {:>10}  0{end:>width$}", "", width = CHART_COLUMNS - 1));
+    }
+
+    /// The largest request that succeeds beside the largest that follows, on a logarithmic scale.
+    fn headroom(&mut self, headroom: &Headroom, events: u64) {
+        let Headroom { allocator, heap_bytes, points, .. } = headroom;
+        let heap = bytes(*heap_bytes);
+        self.section(&format!(
+            "Largest request that succeeds on {allocator}, in a heap of {heap}, and largest that follows"
+        ));
+        let mut columns: [Option<(u64, u64)>; CHART_COLUMNS] = [None; CHART_COLUMNS];
+        for point in points {
+            let column = (u128::from(point.operation) * CHART_COLUMNS as u128 / u128::from(events)) as usize;
+            let (least, most) = columns[column].unwrap_or((u64::MAX, 0));
+            columns[column] = Some((least.min(point.succeeds_bytes), most.max(point.follows_bytes)));
+        }
+        let mut last = columns.iter().flatten().next().copied().unwrap_or_default();
+        let columns = columns.map(|column| {
+            last = column.unwrap_or(last);
+            last
+        });
+        let values = || columns.iter().flat_map(|(succeeds, follows)| [*succeeds, *follows]).filter(|value| *value > 0);
+        let (Some(least), Some(most)) = (values().min(), values().max()) else { return };
+        // The scale begins half-way below the least value, so that it is not empty.
+        let lower = (least / 2).max(1);
+        let range = (most as f64 / lower as f64).ln();
+        let height = |value: u64| match value {
+            0 => 0,
+            _ => ((value as f64 / lower as f64).ln() / range * (CHART_ROWS * 8) as f64).ceil() as usize,
+        };
+        let middle = (lower as f64 * (range / 2.0).exp()) as u64;
+        self.frame([most, middle, lower], events, |row, column| {
+            let (succeeds, follows) = columns[column];
+            match height(follows).checked_sub(1).map(|eighths| eighths / 8) {
+                Some(at) if at == row && succeeds < follows => '!',
+                Some(at) if at == row => '─',
+                _ => filled(height(succeeds), row),
+            }
+        });
+        self.line("");
+        self.line(
+            "  logarithmic; █ the largest request that succeeds, least of the column; ─ the largest that follows",
+        );
+        if headroom.below > 0 {
+            self.line("  ! the largest that follows, where it is more than what succeeds");
+        }
+        if headroom.stride > 1 {
+            let stride = grouped(headroom.stride);
+            self.line(format!(
+                "  queried after one operation in {stride}, because a query does not take constant time"
+            ));
+        }
+        self.line("");
+        for paragraph in warnings(headroom) {
+            self.line(wrapped(&paragraph, 2 + 11 + CHART_COLUMNS, 2));
+        }
     }
 
     fn sizes(&mut self, survey: &Survey) {

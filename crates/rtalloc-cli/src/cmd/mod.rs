@@ -11,6 +11,7 @@ mod cut;
 mod destination;
 pub mod export;
 pub mod generate;
+pub mod import;
 pub mod inspect;
 pub mod interleave;
 mod link;
@@ -54,6 +55,7 @@ struct Cli {
 enum Command {
     Record(record::Arguments),
     Recover(recover::Arguments),
+    Import(import::Arguments),
     Generate(generate::Arguments),
     Inspect(inspect::Arguments),
     Run(run::Arguments),
@@ -85,6 +87,7 @@ pub fn main() -> ExitCode {
         None => showcase::main(&cli.showcase),
         Some(Command::Record(arguments)) => record::main(&arguments),
         Some(Command::Recover(arguments)) => recover::main(&arguments),
+        Some(Command::Import(arguments)) => import::main(&arguments),
         Some(Command::Generate(arguments)) => generate::main(&arguments),
         Some(Command::Inspect(arguments)) => inspect::main(&arguments),
         Some(Command::Run(arguments)) => run::main(&arguments),

@@ -11,6 +11,7 @@ pub mod code;
 pub mod comparison;
 pub mod costs;
 pub mod csv;
+pub mod headroom;
 pub mod heap_size;
 pub mod interleave;
 pub mod metric;

@@ -32,6 +32,7 @@ fn inputs() -> tempfile::TempDir {
     let bounds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bounds/x86_64.json");
     std::fs::copy(bounds, at("bounds.json")).unwrap();
     std::fs::write(at("dump"), dump()).unwrap();
+    std::fs::write(at("log"), "traceMALLOC(0x2000, 8, 0)\n").unwrap();
     let origin = StoreOrigin { binary: "sha256:b".into(), traces: "sha256:t".into() };
     drop(Store::open(&at("store.db"), origin).unwrap());
     folder
@@ -56,6 +57,9 @@ fn no_verb_overwrites_its_input_or_writes_two_outputs_to_one_file() {
     let overwrites = [
         "recover dump -o dump",
         "recover dump --summary dump",
+        "import log -o log",
+        "import log -o new --summary ./log",
+        "inspect t.rtrace --on tlsf --plot soft",
         "bound --binary lib.so --symbol main --certificate lib.so",
         "bound --binary lib.so --symbol main --json ./lib.so",
         "bound tlsf --static --against bounds.json --json bounds.json",
@@ -77,6 +81,7 @@ fn no_verb_overwrites_its_input_or_writes_two_outputs_to_one_file() {
     ];
     let twice = [
         "recover dump -o new --summary new",
+        "import log -o new --summary new",
         "record -o new --summary ./new -- true",
         "bound tlsf --static --json new --certificate new",
         "bound tlsf --static --certificate new --save new",
@@ -166,6 +171,7 @@ fn every_json_says_what_it_is() {
     for arguments in [
         "record -o new --summary summary.json -- true",
         "recover dump --summary summary.json",
+        "import log -o new --summary summary.json",
         "bound half-fit --static --save summary.json",
     ] {
         rtalloc_in(folder.path(), arguments).success();
@@ -210,7 +216,7 @@ fn a_verb_with_json_has_a_schema() {
             assert!(found, "{verb} has no schema");
         }
     }
-    assert_eq!(with_json, 15, "verbs with JSON");
+    assert_eq!(with_json, 16, "verbs with JSON");
 }
 
 #[test]

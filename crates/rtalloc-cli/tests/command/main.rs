@@ -9,6 +9,7 @@ mod compare;
 mod figures;
 mod files;
 mod guarantees;
+mod import;
 mod layers;
 mod record;
 mod recover;

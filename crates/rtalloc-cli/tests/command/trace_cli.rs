@@ -170,3 +170,73 @@ fn a_refused_generation_leaves_no_file() {
     }
     assert_eq!(files(), [""; 0]);
 }
+
+#[test]
+fn an_allocator_shows_where_a_heap_depends_on_what_becomes_free() {
+    let (folder, _) = folder();
+    let at = folder.path();
+    let mut writer = Writer::create(
+        at.join("pieces.rtrace"),
+        &Meta {
+            name: "pieces".into(),
+            about: "every second block is freed".into(),
+            origin: Origin::Program { command: vec!["pieces".into()] },
+            tick_unit: TickUnit::Logical,
+            created_unix_seconds: None,
+            incomplete: None,
+        },
+    )
+    .unwrap();
+    let allocate = |slot, size| Op::Allocate { slot, size, align: 8 };
+    let ops = (0..6).map(|slot| allocate(slot, 9000)).chain([0, 2, 4].map(|slot| Op::Free { slot }));
+    for op in ops.chain([allocate(4, 64), allocate(2, 18_000)]) {
+        writer.push(&Event { tick: 0, thread: 0, op }).unwrap();
+    }
+    writer.finish().unwrap();
+
+    let said = stdout(rtalloc_in(at, "inspect pieces.rtrace --on tlsf --heap 60K --plot it.svg").success());
+    assert!(
+        said.contains("\nLargest request that succeeds on tlsf, in a heap of 60.0 KiB, and largest that follows\n"),
+        "{said}"
+    );
+    let warning = said
+        .split("WARNING: ")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{said}"))
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(warning.starts_with("after operation 4, no request above "), "{warning}");
+    assert!(
+        warning.contains(" bytes are free in all. Operation 10 requests 18,000 bytes: it was refused. "),
+        "{warning}"
+    );
+    assert!(warning.contains(" What succeeds is less than what follows after 6 of 11 operations. "), "{warning}");
+    assert!(warning.contains(" REFUSED: 1 request. The first is operation 10, 18,000 bytes. "), "{warning}");
+    let before = "The last time that this size would have succeeded was after operation 3, 7 operations before.";
+    assert!(warning.contains(before), "{warning}");
+    let figure = std::fs::read_to_string(at.join("it.svg")).unwrap();
+    assert!(figure.starts_with("<svg") && figure.contains("pieces: largest request on tlsf"), "{figure}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(rtalloc_in(at, "inspect pieces.rtrace --on tlsf --heap 60K --json").success()))
+            .unwrap();
+    assert_eq!((&json["headroom"]["below"], &json["headroom"]["first"]["request"]), (&6.into(), &10.into()));
+
+    // By default, there is room for everything.
+    let said = stdout(rtalloc_in(at, "inspect pieces.rtrace --on tlsf").success());
+    assert!(
+        said.contains("After every operation, the largest request that follows would succeed at once.\n"),
+        "{said}"
+    );
+    assert!(!said.contains("WARNING") && !said.contains('!'), "{said}");
+
+    for (arguments, expected) in [
+        ("--on system", "system does not report the largest request that succeeds; these do: "),
+        ("--on nothing", "nothing"),
+        ("--on tlsf --heap 100", "no heap of 100 bytes"),
+        ("--heap 64K", "--on <ALLOCATOR>"),
+    ] {
+        let refused = stderr(rtalloc_in(at, &format!("inspect pieces.rtrace {arguments}")).failure());
+        assert!(refused.contains(expected), "{arguments}: {refused}");
+    }
+}

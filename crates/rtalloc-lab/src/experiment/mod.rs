@@ -6,6 +6,7 @@ pub mod comparison;
 pub mod contention;
 pub mod costs;
 mod fit;
+pub mod headroom;
 pub mod heap_size;
 pub mod interleave;
 pub mod size_classes;

@@ -59,6 +59,8 @@ schemas! {
     RECORD = ("rtalloc-record", 2);
     /// `rtalloc recover --summary`.
     RECOVER = ("rtalloc-recover", 2);
+    /// `rtalloc import --summary`.
+    IMPORT = ("rtalloc-import", 1);
     /// `rtalloc export --json`.
     EXPORT = ("rtalloc-export", 2);
     /// `rtalloc reproduce tlsf`.

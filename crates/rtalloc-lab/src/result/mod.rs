@@ -8,6 +8,7 @@ pub mod contention;
 pub mod costs;
 pub mod cycles;
 pub mod document;
+pub mod headroom;
 pub mod heap_size;
 pub mod interleave;
 pub mod schema;

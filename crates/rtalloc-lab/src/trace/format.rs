@@ -3,7 +3,7 @@
 //! `docs/TRACE-FORMAT.md` is the specification; [`Writer`](super::Writer) and [`Reader`](super::Reader) follow it.
 
 /// First bytes of every trace: not ASCII at first, so that no text file looks like one.
-pub(super) const MAGIC: [u8; 8] = *b"\x89rtrace\n";
+pub(crate) const MAGIC: [u8; 8] = *b"\x89rtrace\n";
 
 /// Version of the format this program writes and reads.
 pub const FORMAT_VERSION: u32 = 1;

@@ -54,6 +54,10 @@ pub enum Cause {
     Overwritten,
     /// A flight recorder was overwritten.
     Damaged,
+    /// An imported log is not complete.
+    LogLines,
+    /// An imported log holds only the blocks that were still live.
+    LiveOnly,
     /// A cause defined by a later version.
     #[serde(other)]
     Other,
@@ -69,6 +73,8 @@ impl fmt::Display for Incomplete {
             Cause::Unfinished => "the program ended in the middle of operations",
             Cause::Overwritten => "the flight recorder holds only the last operations",
             Cause::Damaged => "the flight recorder was overwritten",
+            Cause::LogLines => "the log is not complete",
+            Cause::LiveOnly => "the log holds only the blocks that were still live",
             Cause::Other => "a cause that this version of rtalloc does not know",
         })?;
         if let Some(signal) = self.signal {

@@ -53,6 +53,7 @@ mod writer;
 
 pub use cut::{Cut, at_most};
 pub use error::{TraceError, Violation};
+pub(crate) use format::MAGIC;
 pub use format::{CHUNK_EVENTS, FORMAT_VERSION, MAX_SIZE_BYTES, MAX_SLOTS, MAX_THREADS};
 pub use meta::{Cause, Incomplete, Meta, Origin, TickUnit, Totals};
 pub use reader::Reader;

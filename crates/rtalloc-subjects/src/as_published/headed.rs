@@ -35,7 +35,7 @@ unsafe impl<T: Target, const MORE: usize> Target for Headed<T, MORE> {
     const REACH: Reach =
         Reach { request_bytes: T::REACH.request_bytes.saturating_sub(MORE), alignment_bytes: T::REACH.alignment_bytes };
     const VIEW: Option<View> = match T::VIEW {
-        Some(view) => Some(View { walk: Self::walk, ..view }),
+        Some(view) => Some(View { walk: Self::walk, largest: None, ..view }),
         None => None,
     };
 

@@ -266,7 +266,8 @@ unsafe impl<K: Kind, const WORDS: usize> Target for AsPublished<K, WORDS> {
     const REPORTS_GRANTED: bool = true;
     const NATURAL_ALIGN_BYTES: usize = QUANTUM;
     const REACH: Reach = Reach { request_bytes: LARGEST, alignment_bytes: QUANTUM };
-    const VIEW: Option<View> = Some(View { contract: K::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
+    const VIEW: Option<View> =
+        Some(View { contract: K::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk, largest: None });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let start = region.addr().next_multiple_of(align_of::<Pages<WORDS>>());

@@ -1,0 +1,60 @@
+//! The largest request that succeeds over a trace, as a figure.
+
+use super::palette;
+use super::plot::curves::{Panel, Spacing, Stroke, curves};
+use super::plot::{PlotError, Selection, standalone};
+use super::summary::{Standing, named};
+use rtalloc_lab::number;
+use rtalloc_lab::result::headroom::{Headroom, Point};
+
+/// The figure: the largest request that succeeds beside the largest one that follows; `None` if there is no operation.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn figure(headroom: &Headroom, trace: &str) -> Result<Option<String>, PlotError> {
+    let heap = number::bytes(headroom.heap_bytes);
+    let title = format!("{}: largest request on {}, heap of {heap}", super::printable(trace), headroom.allocator);
+    let panel = Panel {
+        title: title.clone(),
+        x: ("operations of the trace".into(), Spacing::Even),
+        y: ("bytes; of each interval, the least that succeeds".into(), Spacing::Logarithmic),
+        curves: vec![
+            (0, steps(&headroom.points, |point| point.succeeds_bytes)),
+            (1, steps(&headroom.points, |point| point.follows_bytes)),
+        ],
+        stroke: Stroke::Lines,
+        published: Vec::new(),
+    };
+    let standings: Vec<Standing> = [named("succeeds", ""), named("follows", "")].into();
+    let styles = palette::of(&standings);
+    let drawn = curves(&[panel], Selection { standings: &standings, styles: &styles }, &title)?;
+    Ok(drawn.map(|drawn| standalone(&drawn, &styles)))
+}
+
+/// A step curve: a value holds from the first operation of its interval to that of the next.
+fn steps(points: &[Point], value: impl Fn(&Point) -> u64) -> Vec<(f64, f64)> {
+    let mut curve: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        #[allow(clippy::cast_precision_loss)] // drawn
+        let (at, value) = (point.operation as f64, value(point) as f64);
+        if let Some((_, last)) = curve.last().copied().filter(|(_, last)| *last != value) {
+            curve.push((at, last));
+        }
+        curve.push((at, value));
+    }
+    curve
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_holds_until_the_next_interval() {
+        let of = |operation, succeeds_bytes| Point { operation, succeeds_bytes, follows_bytes: 0 };
+        let points = [of(0, 5), of(10, 5), of(20, 3)];
+        let curve = steps(&points, |point| point.succeeds_bytes);
+        assert_eq!(curve, [(0.0, 5.0), (10.0, 5.0), (20.0, 5.0), (20.0, 3.0)]);
+    }
+}
