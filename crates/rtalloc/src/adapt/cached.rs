@@ -326,7 +326,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     }
 
     /// Puts a block that is freed into the list of its size, and returns its bytes with the header. `None`, without an
-    /// effect, if there is no place, or its tag or the next one is not that of a live block.
+    /// effect, if there is no place, or the inner heap would not free it.
     ///
     /// # Safety
     ///

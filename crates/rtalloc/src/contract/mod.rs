@@ -418,8 +418,8 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     /// Constant.
     fn granted_bytes(size_bytes: usize) -> usize;
 
-    /// The usable bytes of the block at an address, at most `most_bytes`, if its tag and the next one are those that a
-    /// live block has. `None` for every block that is free or set aside.
+    /// The usable bytes of the block at an address, if [`deallocate`](RegionAllocator::deallocate) would free it, and
+    /// they are at most `most_bytes`.
     ///
     /// # Safety
     ///

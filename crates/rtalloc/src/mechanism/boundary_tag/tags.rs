@@ -84,22 +84,9 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The live block at an address, if all tags around it agree, where that is checked.
+    /// The live block at an address, of at most `most` bytes, if all tags around it agree, where that is checked.
     #[inline(always)]
-    pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock<W, G>> {
-        let live = self.live_by_two_headers(address, usize::MAX)?;
-        let next = live.block.up(live.size);
-        // SAFETY: the two headers are those of a live block and of the next block.
-        let is_sound = unsafe {
-            self.is_sound_next(next, live.next_header) && (!live.follows_free || self.free_prev(live.block).is_ok())
-        };
-        is_sound.then_some(live)
-    }
-
-    /// The live block at an address, of at most `most` bytes, if its header and the next one agree, as above. That also detects
-    /// blocks that are free.
-    #[inline(always)]
-    pub(super) fn live_by_two_headers(&self, address: usize, most: usize) -> Option<LiveBlock<W, G>> {
+    pub(super) fn live_block(&self, address: usize, most: usize) -> Option<LiveBlock<W, G>> {
         if G::IS_CHECKED && self.is_foreign(address) {
             return None;
         }
@@ -109,14 +96,19 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         // within the span.
         unsafe {
             let tag = self.header(block).live_tag();
+            let follows_free = tag.is_prev_free();
             let size = tag.any_live_size::<G>(most)?;
             if G::IS_CHECKED && size > (*self.front()).span.bytes_from(block) {
                 return None;
             }
-            let next_header = self.header(block.up(size));
-            // The header after a free block has PREV_FREE set.
-            let is_live = next_header.is_after_live();
-            is_live.then_some(LiveBlock { block, size, follows_free: tag.is_prev_free(), next_header })
+            let next = block.up(size);
+            let next_header = self.header(next);
+            // The header after a free block has PREV_FREE set, so this also detects a double free; of a block that has
+            // merged with the one before it, only the last test does.
+            let is_sound = next_header.is_after_live()
+                && self.is_sound_next(next, next_header)
+                && (!follows_free || self.free_prev(block).is_ok());
+            is_sound.then_some(LiveBlock { block, size, follows_free, next_header })
         }
     }
 
