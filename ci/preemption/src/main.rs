@@ -25,9 +25,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, compiler_fence};
 use rtalloc::concurrent::atomics::masking::{InterruptMasking, SingleCore};
 use rtalloc::concurrent::tree_buddy::{Faithful, OutOfBand};
 use rtalloc::contract::Misuse;
-use rtalloc::{
-    BitmapBuddy, BitmapConfig, PooledArenas, PooledArenasConfig, SharedAllocator, Slot, Tlsf, TreeBuddy,
-};
+use rtalloc::{BitmapBuddy, BitmapConfig, PooledArenas, PooledArenasConfig, SharedAllocator, Slot, Tlsf, TreeBuddy};
 
 /// The main program, and the interrupt levels in the order of their priorities.
 const LEVELS: usize = 3;
