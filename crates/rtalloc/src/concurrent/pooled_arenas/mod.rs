@@ -152,9 +152,9 @@
 //! <!-- figures: pooled-arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `pooled-arenas` | 2,146, 2,154, 214 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.9 % |
+//! | `pooled-arenas` | 2,144, 2,152, 214 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.9 % |
 //!
-//! Measured 2026-11-28 at 166ce5f by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-28 at bb85fb4 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 mod layout;
