@@ -446,11 +446,14 @@ impl Rest<'_> {
 fn runs(items: &[Item]) -> Vec<Part> {
     let mut parts = vec![Part::default()];
     let mut last: Option<u32> = None;
+    // Damaged lines since the last number: the next number of the run counts them, if there is one.
+    let mut unnumbered = 0;
     for (place, item) in items.iter().enumerate() {
         let entry = match item {
             Item::Operation(entry) => entry,
             Item::Damaged(line) => {
                 parts.last_mut().expect("one part").damage(*line);
+                unnumbered += 1;
                 continue;
             }
             _ => continue,
@@ -460,6 +463,7 @@ fn runs(items: &[Item]) -> Vec<Part> {
             // In a run with numbers, the number is lost.
             if last.is_some() {
                 part.damage(entry.line);
+                unnumbered += 1;
             } else {
                 part.push(*entry);
             }
@@ -483,20 +487,24 @@ fn runs(items: &[Item]) -> Vec<Part> {
             };
             if !is_start {
                 part.damage(entry.line);
+                unnumbered += 1;
                 continue;
             }
+            part.miss(unnumbered);
             let missing = Some(u64::from(number));
             parts.push(Part { missing, ..Part::default() });
             parts.last_mut().expect("just added").push(*entry);
         } else if ahead > 1 && next_ahead.is_some_and(|next| (1..ahead).contains(&next)) {
             part.damage(entry.line);
+            unnumbered += 1;
             continue;
         } else {
             *part.missing.get_or_insert(0) += u64::from(ahead - 1);
             part.push(*entry);
         }
-        last = Some(number);
+        (last, unnumbered) = (Some(number), 0);
     }
+    parts.last_mut().expect("one part").miss(unnumbered);
     parts.retain(|part| part.last_line > 0);
     parts
 }
@@ -561,6 +569,13 @@ impl Part {
     fn push(&mut self, entry: Entry) {
         self.note(entry.line);
         self.entries.push(entry);
+    }
+
+    /// Counts damaged lines after the last number of the run, if its lines have numbers.
+    fn miss(&mut self, damaged: u64) {
+        if let Some(missing) = &mut self.missing {
+            *missing += damaged;
+        }
     }
 
     fn damage(&mut self, line: u64) {

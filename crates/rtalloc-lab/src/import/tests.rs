@@ -419,6 +419,21 @@ fn each_start_of_the_board_is_a_part() {
         let before = if damaged == 1 { 9 } else { 8 };
         assert_eq!(part.missing, Some(before + u64::from(damaged != 1)), "{numbers:?}");
     }
+    // No number follows a damaged line at the end of a run.
+    for (text, missing) in [
+        (run(&[0, 1]) + "traceFREE(0x1000, 8", vec![Some(1)]),
+        (run(&[0, 1, 7]), vec![Some(5)]),
+        (run(&[0, 1, 1]), vec![Some(1)]),
+        (run(&[0, 1]) + "traceFREE(0x1000, 8)\n", vec![Some(1)]),
+        (run(&[0, 1]) + "traceFREE(0x10\n" + &run(&[0, 1, 2]), vec![Some(1), Some(0)]),
+        (run(&[0]) + "traceFREE(0x10\n" + &run(&[2, 3]), vec![Some(1)]),
+    ] {
+        let log = parsed(&text);
+        let found: Vec<_> = log.parts.iter().map(|part| part.missing).collect();
+        assert_eq!(found, missing, "{text}");
+        let lacks = incomplete(&log, &log.parts[0], &Findings::default());
+        assert_eq!(lacks.and_then(|it| it.missing), missing[0], "{text}");
+    }
     // The log begins late, and the numbers wrap around.
     let log = parsed(&run(&[u32::MAX - 1, u32::MAX, 0, 1]));
     assert_eq!((log.parts.len(), log.parts[0].entries.len()), (1, 4));

@@ -32,7 +32,7 @@
 //!
 //! Misuse is found as by the inner heap: a block is put into a list only if the inner heap would free it. A header that
 //! was overwritten in a list is reported when the block leaves it; that block and those behind it are never allocated
-//! again, because the link may be overwritten, too.
+//! again, because the link may be overwritten, too. A link is not checked: one that was overwritten alone is followed.
 //!
 //! # When it wins, when it loses
 //!

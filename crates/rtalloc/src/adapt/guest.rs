@@ -125,6 +125,8 @@ impl<H: RegionAllocator<'static>> Guest<H> {
     const VALID: () = {
         assert!(H::CONTRACT.min_block_bytes - Self::HEADER >= size_of::<*mut u8>(), "a free block has a link");
         assert!(Self::HEADER != 0 && Self::GRANULE.is_power_of_two(), "the inner heap has blocks with a header");
+        assert!(H::CONTRACT.alignment_bytes >= Self::GRANULE, "a list serves alignments up to the granule");
+        assert!(H::CONTRACT.alignment_bytes >= align_of::<*mut u8>(), "a link is aligned");
     };
 
     /// Gives the heap its memory.
