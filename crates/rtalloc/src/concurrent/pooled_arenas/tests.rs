@@ -1143,6 +1143,10 @@ fn keeping(chunk_bytes: usize) -> Keeping {
 /// `allocate_kept` and `keep` do what an operation would, or nothing.
 #[test]
 fn lists_alone_serve_what_they_can() {
+    // Bytes of a header, half of a granule; of the requests whose blocks are the smallest; of their blocks.
+    const HEADER: usize = size_of::<usize>();
+    const SMALL: usize = 3 * HEADER;
+    const BLOCK: usize = SMALL + HEADER;
     let heap = keeping(512);
     let at = |block: NonNull<u8>, bytes: usize| NonNull::new(block.as_ptr().wrapping_add(bytes)).unwrap();
     {
@@ -1151,41 +1155,41 @@ fn lists_alone_serve_what_they_can() {
             // SAFETY: the slot was taken, and has one user.
             unsafe { heap.slot(slot) }
         });
-        let [small, fence, foreign] = [24, 24, 24].map(|size| owner.allocate_bytes(size, 8).unwrap());
+        let [small, fence, foreign] = [SMALL; 3].map(|size| owner.allocate_bytes(size, HEADER).unwrap());
         let long = owner.allocate_bytes(4096, 8).unwrap();
         let (heap_remains, all_remains) = (Err(Remains::Heap), Err(Remains::Everything));
         // SAFETY: live blocks, and pointers to none, which both must detect.
         unsafe {
-            assert_eq!((owner.allocate_kept(24), other.keep(small)), (Err(Remains::Heap), Err(Remains::Everything)));
-            for no_block in [at(small, 8), at(small, 16)] {
+            assert_eq!((owner.allocate_kept(SMALL), other.keep(small)), (Err(Remains::Heap), Err(Remains::Everything)));
+            for no_block in [at(small, HEADER), at(small, 2 * HEADER)] {
                 assert_eq!(owner.keep(no_block), Err(Remains::Heap), "{no_block:?}");
             }
             for elsewhere in [at(small, 1 << 20), NonNull::dangling(), long] {
                 assert_eq!(owner.keep(elsewhere), Err(Remains::Everything), "{elsewhere:?}");
             }
-            assert_eq!((owner.keep(small), owner.keep(small)), (Ok(32), Err(Remains::Heap)));
-            assert_eq!([25, 1017].map(|size| owner.allocate_kept(size)), [heap_remains; 2]);
+            assert_eq!((owner.keep(small), owner.keep(small)), (Ok(BLOCK), Err(Remains::Heap)));
+            assert_eq!([SMALL + 1, 127 * HEADER + 1].map(|size| owner.allocate_kept(size)), [heap_remains; 2]);
             // A size of 0 has the list of the smallest blocks.
             assert_eq!([0, 0].map(|size| owner.allocate_kept(size)), [Ok(small), heap_remains]);
             // Queued frees are processed before anything is served.
-            assert_eq!(owner.keep(small), Ok(32));
+            assert_eq!(owner.keep(small), Ok(BLOCK));
             other.deallocate(foreign);
-            assert_eq!(owner.allocate_kept(24), all_remains);
-            assert_eq!(owner.allocate_bytes(24, 8), Ok(foreign));
-            assert_eq!(owner.allocate_kept(24), Ok(small));
+            assert_eq!(owner.allocate_kept(SMALL), all_remains);
+            assert_eq!(owner.allocate_bytes(SMALL, HEADER), Ok(foreign));
+            assert_eq!(owner.allocate_kept(SMALL), Ok(small));
             // Past the lists: a block that merges again.
-            let beside = owner.allocate_past_lists(1000).unwrap();
-            assert_eq!(owner.deallocate_past_lists(beside), 1000);
-            assert_eq!(owner.allocate_past_lists(1000), Ok(beside));
+            let beside = owner.allocate_past_lists(125 * HEADER).unwrap();
+            assert_eq!(owner.deallocate_past_lists(beside), 125 * HEADER);
+            assert_eq!(owner.allocate_past_lists(125 * HEADER), Ok(beside));
             assert_eq!((owner.allocate_past_lists(1 << 20), reports()), (Err(AllocError::TooLarge.into()), vec![]));
             // An overwritten header: the request that finds it is served otherwise, and the block is abandoned.
-            assert_eq!(owner.keep(small), Ok(32));
-            small.sub(8).cast::<u64>().write(0);
-            assert_eq!((owner.allocate_kept(24), reports()), (all_remains, vec![]));
-            let again = owner.allocate_bytes(24, 8).unwrap();
+            assert_eq!(owner.keep(small), Ok(BLOCK));
+            small.sub(HEADER).cast::<usize>().write(0);
+            assert_eq!((owner.allocate_kept(SMALL), reports()), (all_remains, vec![]));
+            let again = owner.allocate_bytes(SMALL, HEADER).unwrap();
             assert_eq!(reports().len(), 1);
             assert!(![small, fence, foreign, long].contains(&again));
-            assert_eq!(owner.allocate_kept(24), heap_remains);
+            assert_eq!(owner.allocate_kept(SMALL), heap_remains);
         }
     }
 }
