@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 /// Makes a trace of the log that a system prints of its heap.
 ///
-/// Reads what FreeRTOS, Zephyr and ESP-IDF can print already, without a heap of ours:
+/// Reads the logs of the heaps of FreeRTOS, Zephyr and ESP-IDF; the system needs no heap of ours:
 ///
 ///   FreeRTOS  traceMALLOC(ADDRESS, SIZE[, NUMBER]) and traceFREE(ADDRESS, SIZE[, NUMBER]), from the
 ///             macros of these names
@@ -23,12 +23,11 @@ use std::process::ExitCode;
 ///   ESP-IDF   the text of heap_trace_dump(), and that of host-based tracing
 ///
 /// The format is recognised from the text. The chapter "Measuring your program" of the book has the
-/// ten lines of C that print the first two. NUMBER counts the lines from 0, so that lost lines are
-/// noticed.
+/// C code for each system. NUMBER counts the lines from 0: it shows which lines were lost.
 ///
-/// Other text may be in between, before and after. Lines that cannot be read, lines that are missing,
-/// and operations that contradict the others are left out and counted, each with the line where it
-/// happened first. A log of several starts of the board, or of several dumps, has several parts.
+/// Other text may be before, between and after these lines. Damaged lines, refused requests, and
+/// operations that contradict others are left out and counted, each kind with its first line. Missing
+/// lines are counted. A log of several starts of the board, or of several dumps, has several parts.
 ///
 /// heap_trace_dump() prints whether a block was freed, but not when. The trace frees it as late as
 /// possible: before the next block in its memory, or else at the end. So the live memory of the blocks
@@ -64,7 +63,8 @@ Examples:
   rtalloc import uart.log -o boot.rtrace --part 1
   rtalloc import zephyr.log -o net.rtrace --heap 0x20001a40
 
-The exit status is 0 when a trace was written, even if lines are missing, and 1 otherwise.
+The exit status is 0 when a trace was written, even if lines are missing; 2 when an argument
+is unknown, malformed or missing; and 1 otherwise.
 `rtalloc inspect` prints INCOMPLETE for a trace that lacks operations.";
 
 /// The findings, for other programs.

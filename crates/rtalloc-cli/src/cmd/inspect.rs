@@ -26,10 +26,10 @@ use std::process::ExitCode;
 /// quantiles are exact below 2,048 and within 0.1 % above.
 ///
 /// With `--on`, replays the trace on an allocator and draws the largest request that succeeds after each operation,
-/// beside the largest request that follows. Where the first is less than the second, the heap depends on memory that
-/// becomes free in time. If enough is free, but in pieces, this is the early sign of a refusal by fragmentation. A
-/// warning names the first such operation, the request, and whether it was served. Requests at larger alignments than
-/// that of every block may need more than the figure shows.
+/// beside the largest request that follows. Where less succeeds than follows, memory must become free before that
+/// request, or it is refused. If enough is free, but in pieces, the heap is fragmented. A warning names the first such
+/// operation, the request, and whether it was served. A request with a larger alignment than every block has may need
+/// more than the figure shows.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -45,7 +45,7 @@ pub struct Arguments {
     /// largest live memory, at least 64K, as in `rtalloc run`
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "on")]
     heap: Option<u64>,
-    /// Writes the figure of --on to FILE as SVG
+    /// Writes the figure of --on to FILE as SVG, for web browsers: other viewers may not draw its curves
     #[arg(long, value_name = "FILE", requires = "on")]
     plot: Option<PathBuf>,
     /// Everything as JSON, including the curves
@@ -59,7 +59,8 @@ Examples:
   rtalloc inspect lua.rtrace --on tlsf --heap 512K
   rtalloc inspect lua.rtrace --on half-fit --heap 512K --plot lua.svg
 
-The exit status is 0 when the trace was read, also with a warning, and 1 otherwise.";
+The exit status is 0 when the trace was read, even with a warning; 2 when an argument is unknown,
+malformed or missing; and 1 otherwise.";
 
 /// The survey, and what an allocator adds to it.
 #[derive(Debug, Serialize)]

@@ -32,6 +32,7 @@ const STATED: &[(&str, &str)] = &[
         "executes at most {pools, allocate} instructions; `SimpleSegregated` (requests of up to 1,020 bytes by default) \
          {simple-segregated, allocate}.",
     ),
+    ("docs/book/src/introduction.md", "// at most {tlsf, deallocate}"),
     ("docs/book/src/choosing.md", "(at most {half-fit, deallocate} instructions per call instead of {tlsf, allocate})"),
     (
         "docs/book/src/choosing.md",

@@ -2,8 +2,8 @@
 //!
 //! # Idea
 //!
-//! Rust's callers give the size of a block when they free it. So a freed block of up to [`LISTS`] granules goes to a
-//! list by that size, without a look at its header; the next request of that size takes it from there. Other requests,
+//! Rust's callers pass the size of a block when they free it. So a freed block of fewer than [`LISTS`] granules goes to
+//! the list of that size; its header is not read. The next request of that size takes it from there. Other requests,
 //! and those that find their list empty, go to the inner heap, for which the blocks in the lists stay live. When the
 //! inner heap refuses, all lists are emptied into it, where neighbours coalesce, and it is asked again.
 //!

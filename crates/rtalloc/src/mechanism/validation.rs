@@ -16,7 +16,7 @@ pub trait Validation: Sealed + Copy + core::fmt::Debug + 'static {
 /// overwritten tag are undefined behaviour, and nothing reports them: the heap follows whatever bytes are there. For
 /// code whose frees are proved correct, or whose faults something else contains, as in the guest of a virtual machine.
 ///
-/// `docs/MISUSE.md` has the instructions that each tier adds to this one, and what it catches for them.
+/// `docs/MISUSE.md` has what each tier adds to the bounds of this one, in instructions, and what it catches.
 #[derive(Clone, Copy, Debug)]
 pub struct Unchecked;
 
