@@ -6,7 +6,8 @@
 //! its pages.
 //!
 //! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
-//! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less.
+//! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less. A
+//! thread that ends gives pages back, too, unless threads of its slot end faster than their pages are worth.
 
 use crate::kinds;
 use crate::state::STATE;
@@ -17,7 +18,7 @@ use rtalloc::Slot;
 use rtalloc::contract::Block;
 use rtalloc_sys::errno::keeping_errno;
 use rtalloc_sys::libc::{self, Rusage};
-use rtalloc_sys::page_bytes;
+use rtalloc_sys::{now_ns, page_bytes};
 
 /// Least bytes that a thread frees before it looks for pages to give back.
 const LEAST_INTERVAL: usize = 8 << 20;
@@ -25,6 +26,9 @@ const LEAST_INTERVAL: usize = 8 << 20;
 const MOST_INTERVAL: usize = 8 << 30;
 /// The thread needs the pages again that it gave back if it touches this part of what it frees meanwhile.
 const NEEDED_PART: usize = 32;
+/// Nanoseconds from one thread's end to the next that returns pages of the same slot, for each page: so that threads
+/// which follow each other spend at most about a 32nd of their time on pages that go back and are needed again.
+const NANOSECONDS_PER_PAGE: u64 = 32_000;
 /// Free blocks from this size on give their pages back.
 const LARGE_BYTES: usize = 1 << 20;
 /// Free blocks that a thread looks at in one region.
@@ -80,7 +84,8 @@ pub unsafe fn give_back(state: &ThreadState) {
     }
 }
 
-/// Returns the pages of the largest free blocks of an ending thread, if it has freed as much as one of them.
+/// Returns the pages of the largest free blocks of an ending thread, if it has freed as much as one of them, and not so
+/// soon after another thread of its slot that the next one is likely to need them again.
 ///
 /// # Safety
 ///
@@ -88,7 +93,13 @@ pub unsafe fn give_back(state: &ThreadState) {
 pub unsafe fn give_back_at_end(state: &ThreadState) {
     // SAFETY: by the caller's guarantee.
     let fast = unsafe { state.fast_path() };
-    if may_go_back() && fast.span_bytes != 0 && fast.interval as isize - fast.before_return >= LARGE_BYTES as isize {
+    let freed = (fast.interval as isize).saturating_sub(fast.before_return);
+    if !may_go_back() || fast.span_bytes == 0 || freed < LARGE_BYTES as isize {
+        return;
+    }
+    let (now, pages) = (now_ns(), freed as usize / page_bytes());
+    if now >= fast.next_end {
+        fast.next_end = now.saturating_add(NANOSECONDS_PER_PAGE * pages as u64);
         // SAFETY: as above; the next thread begins to count anew.
         unsafe { return_pages(STATE.threads.number(state)) };
     }

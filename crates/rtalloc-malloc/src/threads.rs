@@ -81,6 +81,8 @@ pub struct FastPath {
     pub interval: usize,
     /// Its page faults when it gave pages back the last time; the largest number if it kept them.
     pub faults: usize,
+    /// When an ending thread of this slot may give pages back again, in nanoseconds.
+    pub next_end: u64,
 }
 
 impl FastPath {
@@ -107,6 +109,7 @@ impl ThreadState {
             before_return: isize::MAX,
             interval: 0,
             faults: 0,
+            next_end: 0,
         };
         ThreadState { busy: AtomicU8::new(0), region: AtomicU8::new(0), fast: UnsafeCell::new(fast) }
     }

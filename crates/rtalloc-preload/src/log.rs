@@ -35,7 +35,7 @@ use rtalloc_sys::errno::{errno, keeping_errno};
 use rtalloc_sys::libc::{
     self, MAP_MEMORY, MAP_NORESERVE, MAP_SHARED, O_CLOEXEC, O_RDONLY, O_RDWR, PROT_NONE, PROT_READ_WRITE,
 };
-use rtalloc_sys::{page_bytes, process_id, syscall, thread};
+use rtalloc_sys::{now_ns, page_bytes, process_id, syscall, thread};
 
 /// Records that are made accessible at once: 256 KiB of log.
 const CHUNK_RECORDS: u64 = 8192;
@@ -71,14 +71,6 @@ const OFF: usize = 2;
 
 /// One of the three values above, or the address of this process's [`Local`].
 static STATE: AtomicUsize = AtomicUsize::new(UNTOUCHED);
-
-/// Nanoseconds of the monotonic clock.
-fn now_ns() -> u64 {
-    let mut time = libc::Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: `time` is writable.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
-}
 
 /// Writes one record, if this process records.
 pub fn note(kind: u8, align_log2: u8, address: *mut c_void, size: usize) {

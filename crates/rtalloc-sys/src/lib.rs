@@ -26,3 +26,12 @@ pub fn process_id() -> u32 {
     // SAFETY: `getpid` has no precondition.
     unsafe { libc::getpid() }.cast_unsigned()
 }
+
+/// Nanoseconds of the monotonic clock.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let mut time = libc::Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: `time` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+}

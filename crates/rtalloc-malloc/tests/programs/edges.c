@@ -199,14 +199,19 @@ static void *frees_little(void *unused) {
     return NULL;
 }
 
-// Prints the KiB in memory before threads that free less than what makes them give pages back, and after they ended.
+// Prints the KiB in memory before and after threads that free less than what makes them give pages back: one, ten that
+// follow each other at once, and one after a pause.
 static void ends(void) {
-    printf("%d", status_kib("VmRSS:"));
-    for (int i = 0; i < 10; i++) {
-        pthread_t thread;
-        CHECK(!pthread_create(&thread, NULL, frees_little, NULL) && !pthread_join(thread, NULL));
+    static const int threads[] = {1, 10, 1};
+    for (int group = 0; group < 3; group++) {
+        if (group == 2) usleep(300000);
+        printf("%d", status_kib("VmRSS:"));
+        for (int i = 0; i < threads[group]; i++) {
+            pthread_t thread;
+            CHECK(!pthread_create(&thread, NULL, frees_little, NULL) && !pthread_join(thread, NULL));
+        }
+        printf(" %d\n", status_kib("VmRSS:"));
     }
-    printf(" %d\n", status_kib("VmRSS:"));
 }
 
 // Prints the KiB in memory at a peak and after it, eight times. Live blocks keep what was written; errno stays.

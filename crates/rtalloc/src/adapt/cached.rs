@@ -27,7 +27,7 @@
 //! Where a deadline counts, use the inner heap alone, or set [`CachedConfig::list_bytes`] to 0.
 //!
 //! Memory: two words for each list, and at most [`list_bytes`](CachedConfig::list_bytes) for each in blocks: with the
-//! default, at most 512 KiB. These blocks do not coalesce, so the heap needs more by more than their bytes: what lies
+//! default, at most 1 MiB. These blocks do not coalesce, so the heap needs more by more than their bytes: what lies
 //! between them is divided.
 //!
 //! Misuse is found as by the inner heap: a block is put into a list only if the inner heap would free it. A header that
@@ -52,7 +52,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 /// Bytes of blocks in a list by default, and at most.
-pub const LIST_BYTES: usize = 8192;
+pub const LIST_BYTES: usize = 16384;
 /// Granules of the largest block in a list.
 const MOST_GRANULES: usize = 64;
 
@@ -225,10 +225,10 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     #[inline(never)]
     pub fn flush(&mut self) {
         // A list ends when it is empty, so an iteration frees a block or goes to the next list.
-        const { assert!(most_blocks(8) + MOST_GRANULES < 4000) };
+        const { assert!(most_blocks(8) + MOST_GRANULES < 8000) };
         let mut granules = 0;
         while let Some(taken) = self.take_next(&mut granules) {
-            loop_bound!(LoopBound::Fixed(4000));
+            loop_bound!(LoopBound::Fixed(8000));
             if let Some(block) = taken {
                 // SAFETY: the block was set aside, and no one uses it.
                 unsafe { self.control_mut().heap.deallocate(block) };

@@ -229,7 +229,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     fn deallocate_kept(&mut self) -> bool {
         let (mut place, mut is_any) = (0, false);
         while let Some(freed) = self.arena().deallocate_kept(&mut place) {
-            loop_bound!(LoopBound::Fixed(4000));
+            loop_bound!(LoopBound::Fixed(8000));
             if let Some(piece) = freed {
                 is_any = true;
                 self.end_if_piece(piece);
