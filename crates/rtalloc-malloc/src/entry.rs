@@ -51,14 +51,14 @@ impl Operation {
     ///
     /// # Safety
     ///
-    /// The block is live, and no longer used.
+    /// The block is null, or live and no longer used.
     #[inline(always)]
-    unsafe fn keep(&mut self, block: NonNull<u8>) -> Result<bool, Remains> {
+    unsafe fn keep(&mut self, block: *mut u8) -> Result<bool, Remains> {
         let fast = self.fast_path();
         if fast.span_bytes == 0 {
             return Err(Remains::Everything);
         }
-        // SAFETY: `span_bytes` is not 0, so the slot is initialised. It frees only blocks of its own.
+        // SAFETY: `span_bytes` is not 0, so the slot is initialised. It frees only blocks of its own; null is none.
         let bytes = unsafe { fast.slot.assume_init_mut().keep(block) }?;
         Ok(fast.counts_freed(bytes))
     }
@@ -156,18 +156,17 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 /// As in the C standard.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
-    let Some(block) = NonNull::new(block.cast()) else { return };
-    // SAFETY: the block is live, and the caller gives it up.
+    // SAFETY: the block is null, or live, and the caller gives it up. What is in a piece of the slot is not null.
     unsafe {
         if let Some(mut operation) = Operation::begin() {
-            match operation.keep(block) {
+            match operation.keep(block.cast()) {
                 Ok(false) => return,
                 Ok(true) => return give_back(operation),
-                Err(Remains::Heap) => return deallocate_past_lists(operation, block),
+                Err(Remains::Heap) => return deallocate_past_lists(operation, NonNull::new_unchecked(block.cast())),
                 Err(Remains::Everything) => {}
             }
         }
-        deallocate(block);
+        deallocate(block.cast());
     }
 }
 
@@ -179,13 +178,14 @@ fn give_back(operation: Operation) {
     unsafe { pages::give_back(operation.state) };
 }
 
-/// Frees a block. Not inlined: what the thread's lists keep saves no registers.
+/// Frees a block, if it is not null. Not inlined: what the thread's lists keep saves no registers.
 ///
 /// # Safety
 ///
-/// The block is live, and no longer used.
+/// The block is null, or live and no longer used.
 #[inline(never)]
-unsafe fn deallocate(block: NonNull<u8>) {
+unsafe fn deallocate(block: *mut u8) {
+    let Some(block) = NonNull::new(block) else { return };
     if let Some(mut operation) = Operation::begin() {
         let fast = operation.fast_path();
         if is_in_region(fast, block) {

@@ -326,21 +326,21 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     }
 
     /// Puts a block that is freed into the list of its size, and returns its bytes with the header. `None`, without an
-    /// effect, if there is no place, or the inner heap would not free it.
+    /// effect, if there is no place, or the inner heap would not free it. `is_inside` as in [`SetAside::held_bytes`].
     ///
     /// # Safety
     ///
-    /// As [`RegionAllocator::deallocate`].
+    /// As [`SetAside::held_bytes`].
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
-    pub(crate) unsafe fn keep(&mut self, block: NonNull<u8>) -> Option<usize> {
+    pub(crate) unsafe fn keep(&mut self, block: NonNull<u8>, is_inside: bool) -> Option<usize> {
         let Control { lists, heap, .. } = self.control_mut();
         // SAFETY: as the caller guarantees; the heap accepts none but its live blocks, up to the largest with a list.
         unsafe {
-            let bytes = heap.held_bytes(block, Self::LARGEST)? + H::CONTRACT.header_bytes;
+            let bytes = heap.held_bytes(block, Self::LARGEST, is_inside)? + H::CONTRACT.header_bytes;
             let list = lists.get_unchecked_mut(bytes / Self::GRANULE);
             if list.places == 0 {
                 return None;
@@ -501,7 +501,7 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         // SAFETY: as the caller guarantees; the heap reports a block that is none of its live ones.
         unsafe {
-            if self.keep(block).is_none() {
+            if self.keep(block, false).is_none() {
                 self.deallocate_within(block);
             }
         }
@@ -643,9 +643,9 @@ unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
 
     #[inline(always)]
     unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: as the caller guarantees. Which piece an address is in is for the owner of the pieces to check.
         unsafe {
-            if self.keep(block).is_some() {
+            if self.keep(block, true).is_some() {
                 return None;
             }
             let piece = self.deallocate_within_piece(block);

@@ -324,7 +324,8 @@ pub unsafe trait InPieces<'r>: Observable<'r> {
     ///
     /// # Safety
     ///
-    /// As [`deallocate`](RegionAllocator::deallocate).
+    /// As [`deallocate`](RegionAllocator::deallocate), and the address lies in a piece of this heap, after its first
+    /// granule.
     ///
     /// # Time
     ///
@@ -419,16 +420,17 @@ pub unsafe trait SetAside<'r>: Observable<'r> {
     fn granted_bytes(size_bytes: usize) -> usize;
 
     /// The usable bytes of the block at an address, if [`deallocate`](RegionAllocator::deallocate) would free it, and
-    /// they are at most `most_bytes`.
+    /// they are at most `most_bytes`. `is_inside`: the caller knows that the address lies between the first block and
+    /// the end of the heap's memory; it may be unaligned.
     ///
     /// # Safety
     ///
-    /// As [`deallocate`](RegionAllocator::deallocate).
+    /// As [`deallocate`](RegionAllocator::deallocate); `is_inside` is true only of such an address.
     ///
     /// # Time
     ///
     /// Constant.
-    unsafe fn held_bytes(&self, block: NonNull<u8>, most_bytes: usize) -> Option<usize>;
+    unsafe fn held_bytes(&self, block: NonNull<u8>, most_bytes: usize, is_inside: bool) -> Option<usize>;
 
     /// Sets a block aside.
     ///

@@ -118,23 +118,24 @@ impl<'r, H: SetAside<'r> + InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, Cached<'
     ///
     /// # Errors
     ///
-    /// What remains: [`deallocate_past_lists`](Self::deallocate_past_lists) or [`Slot::deallocate`]. Nothing has
-    /// changed.
+    /// What remains: [`deallocate_past_lists`](Self::deallocate_past_lists), where the address is in a piece of this
+    /// slot, or [`Slot::deallocate`]. Nothing has changed.
     ///
     /// # Safety
     ///
-    /// As [`Slot::deallocate`].
+    /// As [`Slot::deallocate`], or `block` is null.
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
-    pub unsafe fn keep(&mut self, block: NonNull<u8>) -> Result<usize, Remains> {
-        if !self.is_own(block.addr().get()) {
+    pub unsafe fn keep(&mut self, block: *mut u8) -> Result<usize, Remains> {
+        if !self.is_own(block.addr()) {
             return Err(Remains::Everything);
         }
-        // SAFETY: the caller guarantees that the block, which is this heap's, is no longer used.
-        unsafe { self.arena().keep(block) }.ok_or(Remains::Heap)
+        // SAFETY: no piece contains address zero. The caller guarantees that the block, which is in a piece of this
+        // heap, is no longer used.
+        unsafe { self.arena().keep(NonNull::new_unchecked(block), true) }.ok_or(Remains::Heap)
     }
 
     /// Frees a block after [`keep`](Self::keep) has left the heap: its usable bytes.

@@ -1160,19 +1160,23 @@ fn lists_alone_serve_what_they_can() {
         let (heap_remains, all_remains) = (Err(Remains::Heap), Err(Remains::Everything));
         // SAFETY: live blocks, and pointers to none, which both must detect.
         unsafe {
-            assert_eq!((owner.allocate_kept(SMALL), other.keep(small)), (Err(Remains::Heap), Err(Remains::Everything)));
+            assert_eq!(
+                (owner.allocate_kept(SMALL), other.keep(small.as_ptr())),
+                (Err(Remains::Heap), Err(Remains::Everything))
+            );
             for no_block in [at(small, HEADER), at(small, 2 * HEADER)] {
-                assert_eq!(owner.keep(no_block), Err(Remains::Heap), "{no_block:?}");
+                assert_eq!(owner.keep(no_block.as_ptr()), Err(Remains::Heap), "{no_block:?}");
             }
             for elsewhere in [at(small, 1 << 20), NonNull::dangling(), long] {
-                assert_eq!(owner.keep(elsewhere), Err(Remains::Everything), "{elsewhere:?}");
+                assert_eq!(owner.keep(elsewhere.as_ptr()), Err(Remains::Everything), "{elsewhere:?}");
             }
-            assert_eq!((owner.keep(small), owner.keep(small)), (Ok(BLOCK), Err(Remains::Heap)));
+            assert_eq!(owner.keep(core::ptr::null_mut()), all_remains.map(|_: NonNull<u8>| 0));
+            assert_eq!((owner.keep(small.as_ptr()), owner.keep(small.as_ptr())), (Ok(BLOCK), Err(Remains::Heap)));
             assert_eq!([SMALL + 1, 127 * HEADER + 1].map(|size| owner.allocate_kept(size)), [heap_remains; 2]);
             // A size of 0 has the list of the smallest blocks.
             assert_eq!([0, 0].map(|size| owner.allocate_kept(size)), [Ok(small), heap_remains]);
             // Queued frees are processed before anything is served.
-            assert_eq!(owner.keep(small), Ok(BLOCK));
+            assert_eq!(owner.keep(small.as_ptr()), Ok(BLOCK));
             other.deallocate(foreign);
             assert_eq!(owner.allocate_kept(SMALL), all_remains);
             assert_eq!(owner.allocate_bytes(SMALL, HEADER), Ok(foreign));
@@ -1183,7 +1187,7 @@ fn lists_alone_serve_what_they_can() {
             assert_eq!(owner.allocate_past_lists(125 * HEADER), Ok(beside));
             assert_eq!((owner.allocate_past_lists(1 << 20), reports()), (Err(AllocError::TooLarge.into()), vec![]));
             // An overwritten header: the request that finds it is served otherwise, and the block is abandoned.
-            assert_eq!(owner.keep(small), Ok(BLOCK));
+            assert_eq!(owner.keep(small.as_ptr()), Ok(BLOCK));
             small.sub(HEADER).cast::<usize>().write(0);
             assert_eq!((owner.allocate_kept(SMALL), reports()), (all_remains, vec![]));
             let again = owner.allocate_bytes(SMALL, HEADER).unwrap();

@@ -758,8 +758,8 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send> SetAside<'r> for T
     }
 
     #[inline(always)]
-    unsafe fn held_bytes(&self, block: NonNull<u8>, most_bytes: usize) -> Option<usize> {
-        self.live_block(block.addr().get(), most_bytes + W::BYTES).map(|live| live.size - W::BYTES)
+    unsafe fn held_bytes(&self, block: NonNull<u8>, most_bytes: usize, is_inside: bool) -> Option<usize> {
+        self.live_block(block.addr().get(), most_bytes + W::BYTES, is_inside).map(|live| live.size - W::BYTES)
     }
 
     #[inline(always)]

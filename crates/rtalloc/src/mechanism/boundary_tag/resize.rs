@@ -70,7 +70,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// The live block at an address, if all tags around it agree; reports it otherwise.
     #[inline(always)]
     pub(super) fn checked(&mut self, address: usize) -> Result<LiveBlock<W, G>, AllocError> {
-        self.live_block(address, usize::MAX).ok_or_else(|| {
+        self.live_block(address, usize::MAX, false).ok_or_else(|| {
             self.by_value().report_misuse(address);
             self.by_value().refuse(AllocError::Misused)
         })

@@ -85,9 +85,11 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     }
 
     /// The live block at an address, of at most `most` bytes, if all tags around it agree, where that is checked.
+    /// `is_inside`: the address is known to lie between the first block and the last sentinel, aligned or not.
     #[inline(always)]
-    pub(super) fn live_block(&self, address: usize, most: usize) -> Option<LiveBlock<W, G>> {
-        if G::IS_CHECKED && self.is_foreign(address) {
+    pub(super) fn live_block(&self, address: usize, most: usize, is_inside: bool) -> Option<LiveBlock<W, G>> {
+        let is_unaligned = address & (W::GRANULE - 1) != 0;
+        if G::IS_CHECKED && (if is_inside { is_unaligned } else { self.is_foreign(address) }) {
             return None;
         }
         let block = self.memory().offset(address);
