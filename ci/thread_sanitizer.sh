@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# ThreadSanitizer finds no data race in the concurrent heaps: the tests with real threads, on the processor's atomics.
+# ThreadSanitizer finds no data race in the concurrent heaps, `ThreadSlots` and `Global`: the tests with real threads, on
+# the processor's atomics.
 # Needs: x86-64 Linux; rustup, with which it adds a nightly toolchain and its source (component rust-src).
 # Takes: five minutes, most of it compiling the standard library.
 set -euo pipefail
@@ -21,6 +22,10 @@ fi
 # schedulers of coroutines, signals within a step and forked processes.
 export RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=1"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/thread_sanitizer
-for test in short_of_memory with_memory_to_spare threads_come_and_go compact_fit_threads; do
-    cargo +nightly test -Zbuild-std --target "$target" -p rtalloc --test shared -- "$test"
+test=(cargo +nightly test -Zbuild-std --target "$target" -p rtalloc)
+for name in short_of_memory with_memory_to_spare threads_come_and_go compact_fit_threads; do
+    "${test[@]}" --test shared -- "$name"
 done
+# Slots of threads that come and go; then three programs whose global allocator is a shared heap.
+"${test[@]}" --test suite -- thread_slots::
+"${test[@]}" --test global_arenas --test global_guarded --test global_locked

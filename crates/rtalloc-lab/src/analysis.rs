@@ -182,7 +182,7 @@ impl Analysis {
 /// The function of the library that reports misuse.
 pub const REPORTS_MISUSE: &str = "rtalloc::hook::report";
 /// The function of the library that makes the heap of a `Global`, or waits until another thread has.
-pub const MAKES_A_HEAP: &str = "rtalloc::adapt::global::Global<H,C>::begin";
+pub const MAKES_A_HEAP: &str = "rtalloc::adapt::global::Global<H,C,A>::begin";
 /// The function of the library that repeats the contended requests of a `Global` or `Joint`.
 const REPEATS: &str = "rtalloc::adapt::joint::Operations<H,C>::retry";
 

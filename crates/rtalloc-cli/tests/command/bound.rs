@@ -352,7 +352,7 @@ fn a_bound_of_the_global_allocator_covers_every_attempt() {
     let [allocate, aligned, deallocate] = &study.subjects[0].operations[..] else { panic!("three operations") };
     for operation in [allocate, aligned, deallocate] {
         let Answer::Bounded(bounded) = &operation.answer else { panic!("{operation:?}") };
-        let begin = "rtalloc::adapt::global::Global<H,C>::begin";
+        let begin = "rtalloc::adapt::global::Global<H,C,A>::begin";
         assert!(bounded.not_called.iter().any(|function| function == begin), "{:?}", bounded.not_called);
         assert_has(&table, &[begin]);
         if operation.operation == "deallocate" {

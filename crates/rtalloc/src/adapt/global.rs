@@ -19,6 +19,7 @@
 
 use super::current::CurrentSlot;
 use super::joint::{Operations, take_all};
+use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::contract::{AllocError, InitError, SharedAllocator, SharedError};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -26,22 +27,21 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What has become of something that is made once.
-struct State(AtomicU32);
+struct State<A: Atomics = Native>(Shared<u32, A>);
 
-impl State {
+impl<A: Atomics> State<A> {
     const fn new() -> Self {
-        State(AtomicU32::new(FRESH))
+        State(Shared::new(FRESH))
     }
 
     /// Changes it from `FRESH` to another state. False if another caller has done so.
     fn begin(&self, state: u32) -> bool {
         #[cfg(target_has_atomic = "ptr")]
         {
-            self.0.compare_exchange(FRESH, state, Relaxed, Relaxed).is_ok()
+            self.0.compare_exchange(FRESH, state, Relaxed).is_ok()
         }
         // A processor with one core, whose interrupts wait meanwhile.
         #[cfg(not(target_has_atomic = "ptr"))]
@@ -171,14 +171,14 @@ const REFUSED: u32 = 3;
 /// assert!(HEAP.heap().is_some());
 /// # }
 /// ```
-pub struct Global<H: SharedAllocator<'static>, C> {
+pub struct Global<H: SharedAllocator<'static>, C, A: Atomics = Native> {
     /// `None`: the memory comes with [`init_in`](Self::init_in).
     source: Option<Source>,
     /// `None` means the default.
     config: Option<H::Config>,
     current: C,
     /// `FRESH` -> `MAKING` -> `READY` or `REFUSED`.
-    state: State,
+    state: State<A>,
     /// Written by the caller that set the state to `MAKING`; not before, and not after it is `READY`.
     heap: UnsafeCell<MaybeUninit<H>>,
     /// The same, until the state is `REFUSED`.
@@ -187,9 +187,9 @@ pub struct Global<H: SharedAllocator<'static>, C> {
 
 // SAFETY: heap and error are written by one thread before the state changes, and only read from then on;
 // `Config: Send + Sync` because any thread may make the heap from the configuration.
-unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot> Sync for Global<H, C> {}
+unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot, A: Atomics> Sync for Global<H, C, A> {}
 // SAFETY: no part of it is bound to a thread.
-unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot> Send for Global<H, C> {}
+unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot, A: Atomics> Send for Global<H, C, A> {}
 
 impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// A heap to be made with its default configuration.
@@ -221,6 +221,14 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// # Ok::<(), rtalloc::contract::InitError>(())
     /// ```
     pub const fn without_memory(current: C, config: Option<H::Config>) -> Self {
+        Self::without_memory_by(current, config)
+    }
+}
+
+impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
+    /// The same, with the state of its heap accessed by `A`.
+    #[doc(hidden)]
+    pub const fn without_memory_by(current: C, config: Option<H::Config>) -> Self {
         Self::made(None, current, config)
     }
 
@@ -329,8 +337,8 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     ///
     /// Linear in `budget`.
     pub fn reclaim(&self, budget: usize) -> usize {
-        // Acquire: as in `heap`.
-        if self.state.0.load(Acquire) != READY {
+        // Relaxed: `operations` reads it again.
+        if self.state.0.load(Relaxed) != READY {
             return 0;
         }
         self.operations().map_or(0, |operations| operations.reclaim(budget))
@@ -400,7 +408,7 @@ fn wait() {
 }
 
 // SAFETY: blocks are a shared heap's, which fulfils the contract; nothing here unwinds.
-unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot> GlobalAlloc for Global<H, C> {
+unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> GlobalAlloc for Global<H, C, A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let answer = self.operations().map(|operations| operations.allocate(layout.size(), layout.align()));
@@ -431,9 +439,10 @@ fn raw(block: Option<NonNull<u8>>) -> *mut u8 {
     block.map_or(core::ptr::null_mut(), NonNull::as_ptr)
 }
 
-impl<H: SharedAllocator<'static>, C: CurrentSlot + fmt::Debug> fmt::Debug for Global<H, C> {
+impl<H: SharedAllocator<'static>, C: CurrentSlot + fmt::Debug, A: Atomics> fmt::Debug for Global<H, C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heap = if self.state.0.load(Acquire) == READY { self.heap() } else { None };
+        // Relaxed: `heap` reads it again.
+        let heap = if self.state.0.load(Relaxed) == READY { self.heap() } else { None };
         f.debug_struct("Global")
             .field("memory", &self.source.map(|source| (source.start, source.len_bytes)))
             .field("current", &self.current)

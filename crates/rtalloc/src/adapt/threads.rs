@@ -47,11 +47,13 @@ use super::lock::{BackoffLock, Lock};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use core::cell::Cell;
 use core::fmt;
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Numbers for the threads of a process: 1,024, or 512 on 32-bit machines.
 const NUMBERS: usize = WORDS * usize::BITS as usize;
-const WORDS: usize = 16;
+/// Words of a process's numbers.
+pub const WORDS: usize = 16;
 
 /// Numbers that are taken and released: the lowest first, a bit for each.
 #[derive(Debug)]
@@ -119,11 +121,63 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
     }
 }
 
+/// Where [`ThreadSlots`] keeps numbers: those that are taken, and that of each thread. The tests implement it for the
+/// threads of a model checker.
+///
+/// # Safety
+///
+/// [`numbers`](Self::numbers) is always the same value, and [`own`](Self::own) is what the calling thread set last,
+/// [`UNASKED`] at first.
+pub unsafe trait Threads: Send + Sync + 'static {
+    /// How words that threads share are accessed.
+    type Atomics: Atomics;
+
+    /// The numbers of all threads.
+    fn numbers() -> &'static Numbers<WORDS, Self::Atomics>;
+
+    /// The number of the calling thread, or one of the values [`UNASKED`], `NONE` and `ENDED`.
+    fn own() -> usize;
+
+    /// Sets it.
+    fn set_own(number: usize);
+
+    /// Has [`end`] called when the calling thread ends. `false` if the thread is ending already.
+    fn end_at_exit() -> bool;
+}
+
+/// Threads of the operating system.
+#[derive(Debug)]
+pub struct Process;
+
 /// The numbers of this process's threads.
 static TAKEN: Numbers<WORDS> = Numbers::new();
 
+// SAFETY: a static, and a thread-local variable.
+unsafe impl Threads for Process {
+    type Atomics = Native;
+
+    #[inline(always)]
+    fn numbers() -> &'static Numbers<WORDS> {
+        &TAKEN
+    }
+
+    #[inline(always)]
+    fn own() -> usize {
+        NUMBER.get()
+    }
+
+    #[inline(always)]
+    fn set_own(number: usize) {
+        NUMBER.set(number);
+    }
+
+    fn end_at_exit() -> bool {
+        RELEASE_AT_EXIT.try_with(|_| ()).is_ok()
+    }
+}
+
 /// Values instead of a number: the thread has not asked for one,
-const UNASKED: usize = usize::MAX;
+pub const UNASKED: usize = usize::MAX;
 /// none was free,
 const NONE: usize = usize::MAX - 1;
 /// or it has released it.
@@ -134,11 +188,17 @@ struct ReleaseAtExit;
 
 impl Drop for ReleaseAtExit {
     fn drop(&mut self) {
-        let number = NUMBER.replace(ENDED);
-        if number < NUMBERS {
-            // SAFETY: the number was this thread's, which shares from now on.
-            unsafe { TAKEN.release(number) }
-        }
+        end::<Process>();
+    }
+}
+
+/// Releases the number of a thread that ends. If it uses a heap afterwards, it shares the last slot.
+pub fn end<T: Threads>() {
+    let number = T::own();
+    T::set_own(ENDED);
+    if number < NUMBERS {
+        // SAFETY: the number was this thread's, which shares from now on.
+        unsafe { T::numbers().release(number) }
     }
 }
 
@@ -148,40 +208,47 @@ std::thread_local! {
 }
 
 /// Gives a number to the thread, which has none. `false` if the thread is ending, and does not get it.
-fn enter(number: usize) -> bool {
+fn enter<T: Threads>(number: usize) -> bool {
     // The number is set first: if registering the destructor allocates, it uses the number.
-    NUMBER.set(number);
-    let is_alive = RELEASE_AT_EXIT.try_with(|_| ()).is_ok();
+    T::set_own(number);
+    let is_alive = T::end_at_exit();
     if !is_alive {
-        NUMBER.set(ENDED);
+        T::set_own(ENDED);
     }
     is_alive
 }
 
 /// Gives a number that was just taken to the thread, which has none. `false` if the thread is ending.
-fn keep(number: usize) -> bool {
-    let is_kept = enter(number);
+fn keep<T: Threads>(number: usize) -> bool {
+    let is_kept = enter::<T>(number);
     if !is_kept {
         // SAFETY: it was taken for this thread, which shares instead.
-        unsafe { TAKEN.release(number) }
+        unsafe { T::numbers().release(number) }
     }
     is_kept
 }
 
 /// A number that a thread borrows for one or a few operations, or keeps for another.
 #[derive(Debug)]
-struct Lent(usize);
+struct Lent<T: Threads>(usize, PhantomData<T>);
 
-impl Drop for Lent {
+impl<T: Threads> Lent<T> {
+    /// A number that was just taken.
+    fn new(number: usize) -> Self {
+        Lent(number, PhantomData)
+    }
+}
+
+impl<T: Threads> Drop for Lent<T> {
     fn drop(&mut self) {
         // SAFETY: taken when this was made, and the operations have ended.
-        unsafe { TAKEN.release(self.0) }
+        unsafe { T::numbers().release(self.0) }
     }
 }
 
 /// A number that no thread has, kept for one; see [`ThreadSlots::reserve`]. It is free again when this is dropped.
 #[derive(Debug)]
-pub struct Reserved(Lent);
+pub struct Reserved(Lent<Process>);
 
 impl Reserved {
     /// Gives the number to the calling thread, which keeps it until it ends.
@@ -195,7 +262,7 @@ impl Reserved {
     /// Constant, and the registration of a destructor.
     pub fn enter(self) -> Result<usize, Reserved> {
         let (own, number) = (NUMBER.get(), self.0.0);
-        if own < NUMBERS || own == ENDED || !enter(number) {
+        if own < NUMBERS || own == ENDED || !enter::<Process>(number) {
             return Err(self);
         }
         // It is the thread's now, whose end releases it.
@@ -205,27 +272,17 @@ impl Reserved {
 }
 
 /// The current thread's slot; see the [module](self).
-pub struct ThreadSlots {
+pub struct ThreadSlots<T: Threads = Process> {
     /// Held by the user of the last slot.
-    last: BackoffLock,
+    last: BackoffLock<T::Atomics>,
     /// Operations that took the lock.
-    overflow_operations: Shared<usize>,
+    overflow_operations: Shared<usize, T::Atomics>,
 }
 
 impl ThreadSlots {
     /// For one heap. (Each heap needs a value of its own, since its last slot has a lock.)
     pub const fn new() -> Self {
-        ThreadSlots { last: BackoffLock::FREE, overflow_operations: Shared::new(0) }
-    }
-
-    /// Operations so far that took the lock of the last slot: because their thread had no number below it, or because
-    /// their own slot was full. With 0, no thread has waited for another one.
-    ///
-    /// # Time
-    ///
-    /// Constant.
-    pub fn overflow_operations(&self) -> usize {
-        self.overflow_operations.load(Relaxed)
+        Self::of_threads()
     }
 
     /// The calling thread's own slot in a heap with so many slots; a thread without a number takes one. `None` if none
@@ -246,7 +303,7 @@ impl ThreadSlots {
         if number == ENDED {
             return None;
         }
-        TAKEN.take(0, last).filter(|&number| keep(number))
+        TAKEN.take(0, last).filter(|&number| keep::<Process>(number))
     }
 
     /// Takes a number for another thread, which must have a slot of its own in a heap with so many slots. `None` if
@@ -256,23 +313,41 @@ impl ThreadSlots {
     ///
     /// Linear in `slots`.
     pub fn reserve(slots: usize) -> Option<Reserved> {
-        TAKEN.take(0, slots.checked_sub(1)?).map(|number| Reserved(Lent(number)))
+        TAKEN.take(0, slots.checked_sub(1)?).map(|number| Reserved(Lent::new(number)))
+    }
+}
+
+impl<T: Threads> ThreadSlots<T> {
+    /// For one heap, used by threads of this kind.
+    #[doc(hidden)]
+    pub const fn of_threads() -> Self {
+        ThreadSlots { last: BackoffLock::FREE, overflow_operations: Shared::new(0) }
+    }
+
+    /// Operations so far that took the lock of the last slot: because their thread had no number below it, or because
+    /// their own slot was full. With 0, no thread has waited for another one.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn overflow_operations(&self) -> usize {
+        self.overflow_operations.load(Relaxed)
     }
 
     /// Runs an operation for a thread that has no number below the last one: with a free number, else in the last slot.
     #[cold]
     #[inline(never)]
-    fn crowd<T>(&self, last: usize, operation: impl FnOnce(usize) -> T) -> T {
-        let own = NUMBER.get();
+    fn crowd<R>(&self, last: usize, operation: impl FnOnce(usize) -> R) -> R {
+        let own = T::own();
         if own != ENDED
-            && let Some(number) = TAKEN.take(0, last)
+            && let Some(number) = T::numbers().take(0, last)
         {
             if own < NUMBERS {
                 // Does not replace its own number, which another heap's operation may be using.
-                let lent = Lent(number);
+                let lent = Lent::<T>::new(number);
                 return operation(lent.0);
             }
-            if keep(number) {
+            if keep::<T>(number) {
                 return operation(number);
             }
         }
@@ -280,7 +355,7 @@ impl ThreadSlots {
     }
 
     /// Runs an operation of the last slot.
-    fn hold_last<T>(&self, operation: impl FnOnce() -> T) -> T {
+    fn hold_last<R>(&self, operation: impl FnOnce() -> R) -> R {
         // Before the lock is taken, so that a thread that waits counts.
         self.overflow_operations.fetch_add(1, Relaxed);
         self.last.hold(operation)
@@ -290,9 +365,9 @@ impl ThreadSlots {
     #[cold]
     #[inline(never)]
     fn first() {
-        match TAKEN.take(0, NUMBERS) {
-            Some(number) => drop(keep(number)),
-            None => NUMBER.set(NONE),
+        match T::numbers().take(0, NUMBERS) {
+            Some(number) => drop(keep::<T>(number)),
+            None => T::set_own(NONE),
         }
     }
 }
@@ -303,7 +378,7 @@ impl Default for ThreadSlots {
     }
 }
 
-impl fmt::Debug for ThreadSlots {
+impl<T: Threads> fmt::Debug for ThreadSlots<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "slots by thread, {} operations took the lock of the last", self.overflow_operations())
     }
@@ -311,26 +386,26 @@ impl fmt::Debug for ThreadSlots {
 
 // SAFETY: a number belongs to one thread from `take` to `release`, and the thread runs one operation at a time; the
 // last number belongs to no thread, and its users hold the lock. Release and acquire order both.
-unsafe impl CurrentSlot for ThreadSlots {
+unsafe impl<T: Threads> CurrentSlot for ThreadSlots<T> {
     const EXCLUSIVE: bool = true;
     const INSISTS: bool = true;
 
     #[inline]
     fn hint(&self) -> usize {
-        if NUMBER.get() == UNASKED {
+        if T::own() == UNASKED {
             Self::first();
         }
-        let number = NUMBER.get();
+        let number = T::own();
         if number < NUMBERS { number } else { 0 }
     }
 
     #[inline(always)]
     fn own(&self, slots: usize) -> Option<usize> {
-        let number = NUMBER.get();
+        let number = T::own();
         (number < slots.saturating_sub(1) && number < NUMBERS).then_some(number)
     }
 
-    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
+    fn with<R>(&self, slots: usize, operation: impl FnOnce(usize) -> R) -> Option<R> {
         let last = slots.checked_sub(1)?;
         Some(match CurrentSlot::own(self, slots) {
             Some(number) => operation(number),
@@ -338,7 +413,7 @@ unsafe impl CurrentSlot for ThreadSlots {
         })
     }
 
-    fn elsewhere<T>(&self, slots: usize, mut operation: impl FnMut(usize) -> Option<T>) -> Option<T> {
+    fn elsewhere<R>(&self, slots: usize, mut operation: impl FnMut(usize) -> Option<R>) -> Option<R> {
         let last = slots.checked_sub(1)?;
         let answer = self.hold_last(|| operation(last));
         if answer.is_some() {
@@ -346,8 +421,8 @@ unsafe impl CurrentSlot for ThreadSlots {
         }
         let mut first = 0;
         // Loop bound: slots
-        while let Some(number) = TAKEN.take(first, last) {
-            let lent = Lent(number);
+        while let Some(number) = T::numbers().take(first, last) {
+            let lent = Lent::<T>::new(number);
             let answer = operation(lent.0);
             if answer.is_some() {
                 return answer;

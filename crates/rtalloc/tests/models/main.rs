@@ -9,6 +9,7 @@
 //! | [`scene`] | the shared words as loom atomics; which thread owns which memory |
 //! | [`controls`] | explorations, and the ordering mutation tests |
 //! | [`numbers`] | numbers that threads take and return |
+//! | [`global`] | `Global` and `ThreadSlots` on pooled arenas |
 //! | [`scenarios`] | what the threads do, for any shared heap |
 //! | [`chunk_pool`] | the pool of pooled arenas by itself |
 //! | [`remote_frees`] | the remote-free queues of pooled arenas by themselves |
@@ -21,6 +22,7 @@ mod bits;
 mod chunk_pool;
 mod compact_fit;
 mod controls;
+mod global;
 mod numbers;
 mod reach;
 mod remote_frees;
@@ -165,7 +167,8 @@ fn pooled_arenas() {
         Model::of::<TwoChunks>("slot is adopted", scenarios::slot_is_adopted::<TwoChunks>).within(2, 3),
         Model::of::<TwoChunks>("others free", scenarios::others_free::<TwoChunks>).within(2, 3),
     ];
-    controls::verify("pooled arenas", &[heaps.as_slice(), &chunk_pool::models(), &remote_frees::models()].concat());
+    let parts = [heaps.as_slice(), &chunk_pool::models(), &remote_frees::models(), &global::models()];
+    controls::verify("pooled arenas", &parts.concat());
 }
 
 /// Bitmaps of words of two bits, with a line for each of two slots.
@@ -301,6 +304,12 @@ fn tree_buddy() {
 #[test]
 fn numbers_of_threads() {
     controls::verify("numbers", &numbers::MODELS);
+}
+
+/// Finds a state, a lock and numbers that are taken in two steps, and a request that is not repeated.
+#[test]
+fn global_heap_with_faults() {
+    global::faults().iter().for_each(|(fault, model)| controls::refute(fault, std::slice::from_ref(model)));
 }
 
 /// Threads that read, write and free, against an owner that moves objects.
