@@ -231,7 +231,11 @@ fn an_allocator_shows_where_a_heap_depends_on_what_becomes_free() {
     assert!(!said.contains("WARNING") && !said.contains('!'), "{said}");
 
     for (arguments, expected) in [
-        ("--on system", "system does not report the largest request that succeeds; these do: "),
+        ("--on system", "system does not report the largest request that succeeds; every allocator of ours but "),
+        (
+            "--on rlsf",
+            "every allocator of ours but pooled-arenas-global does, such as tlsf: `rtalloc allocators ours` lists them",
+        ),
         ("--on nothing", "nothing"),
         ("--on tlsf --heap 100", "no heap of 100 bytes"),
         ("--heap 64K", "--on <ALLOCATOR>"),

@@ -11,7 +11,7 @@ use crate::replay::{Block, Fault, Observer, Replay};
 use crate::result::headroom::{Headroom, Point, Refused, Shortfall};
 use crate::trace::{Op, Reader, TraceError};
 use rtalloc::contract::Cost;
-use rtalloc_subjects::{Heap, LargestEntry, Reach, Refusal, Region, Subject, View, all};
+use rtalloc_subjects::{Heap, LargestEntry, Origin, Reach, Refusal, Region, Subject, View, all, similar};
 use std::ffi::c_void;
 use std::path::Path;
 
@@ -26,8 +26,10 @@ const POINTS: u64 = 720;
 pub enum HeadroomError {
     /// The allocator lacks the query.
     #[error(
-        "{name} does not report the largest request that succeeds; these do: {}",
-        with_query().collect::<Vec<_>>().join(", ")
+        "{name} does not report the largest request that succeeds; every allocator of ours but {} does{}: `rtalloc \
+         allocators ours` lists them",
+        ours_without_query().join(", "),
+        like(name)
     )]
     NoQuery {
         /// Its name.
@@ -52,10 +54,21 @@ pub enum HeadroomError {
     },
 }
 
-/// The names of the allocators that can be asked.
-pub fn with_query() -> impl Iterator<Item = &'static str> {
-    let is_asked = |subject: &&Subject| subject.view.is_some_and(|view| view.largest.is_some());
-    all().iter().filter(is_asked).map(|subject| subject.name)
+/// Whether an allocator has the query.
+fn is_asked(subject: &Subject) -> bool {
+    subject.view.is_some_and(|view| view.largest.is_some())
+}
+
+/// The names of our allocators without it.
+fn ours_without_query() -> Vec<&'static str> {
+    let is_without = |subject: &&Subject| subject.origin == Origin::Ours && !is_asked(subject);
+    all().iter().filter(is_without).map(|subject| subject.name).collect()
+}
+
+/// The allocator with the query whose name is the most similar.
+fn like(name: &str) -> String {
+    let asked = |near: &&str| all().iter().any(|subject| subject.name == *near && is_asked(subject));
+    similar(name).into_iter().find(asked).map_or_else(String::new, |near| format!(", such as {near}"))
 }
 
 /// Replays a trace on `subject` in a heap of `heap_bytes` bytes. Calls `progress` with the bytes of the file that were
@@ -312,7 +325,7 @@ impl Observer for Watch {
 mod tests {
     use super::*;
     use crate::replay::NoObserver;
-    use crate::trace::{Event, Meta, Origin, SlotTable, TickUnit, Writer};
+    use crate::trace::{Event, Meta, Origin as Source, SlotTable, TickUnit, Writer};
     use proptest::prelude::*;
     use rtalloc_subjects::one;
     use std::path::PathBuf;
@@ -345,7 +358,7 @@ mod tests {
         let meta = Meta {
             name: "t".into(),
             about: "made by a test".into(),
-            origin: Origin::Program { command: Vec::new() },
+            origin: Source::Program { command: Vec::new() },
             tick_unit: TickUnit::Logical,
             created_unix_seconds: None,
             incomplete: None,
@@ -476,12 +489,13 @@ mod tests {
     #[test]
     fn an_allocator_without_the_query_is_refused() {
         let (_folder, path) = written(&[]);
-        let without = all().iter().find(|subject| subject.view.is_none_or(|view| view.largest.is_none()));
-        let Some(without) = without else { return };
-        let refused = headroom(&path, without, 1 << 20, &mut |_| {}).expect_err("no query").to_string();
-        assert!(
-            refused.starts_with(without.name) && refused.contains("these do: ") && refused.contains("tlsf"),
-            "{refused}"
-        );
+        assert_eq!(ours_without_query(), ["pooled-arenas-global"], "and the help of `--on`");
+        for without in all().iter().filter(|subject| !is_asked(subject)) {
+            let refused = headroom(&path, without, 1 << 20, &mut |_| {}).expect_err("no query").to_string();
+            let name = without.name;
+            assert!(refused.starts_with(name) && refused.contains("`rtalloc allocators ours`"), "{refused}");
+            assert!(name != "rlsf" || refused.contains("such as tlsf"), "{refused}");
+            assert!(refused.len() < 200, "{refused}");
+        }
     }
 }
