@@ -46,7 +46,7 @@ pub struct Arguments {
     /// largest live memory, at least 64K, as in `rtalloc run`
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "on")]
     heap: Option<u64>,
-    /// Writes the figure of --on to FILE as SVG, for web browsers: other viewers may not draw its curves
+    /// Writes the figure of --on to FILE as SVG
     #[arg(long, value_name = "FILE", requires = "on")]
     plot: Option<PathBuf>,
     /// Everything as JSON, including the curves

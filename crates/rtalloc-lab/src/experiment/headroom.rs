@@ -109,6 +109,7 @@ pub fn headroom(
         points: Vec::new(),
         queries: 0,
         below: 0,
+        is_below: false,
         first: None,
         is_resolved: false,
         refusal: None,
@@ -203,6 +204,8 @@ struct Watch {
     points: Vec<Point>,
     queries: u64,
     below: u64,
+    /// Whether the last query's answer was.
+    is_below: bool,
     first: Option<Shortfall>,
     /// Whether the request of the first shortfall was there.
     is_resolved: bool,
@@ -245,10 +248,14 @@ impl Watch {
             Some(last) if last.operation / self.width == index / self.width => {
                 last.succeeds_bytes = last.succeeds_bytes.min(succeeds_bytes);
             }
-            _ => self.points.push(Point { operation: index, succeeds_bytes, follows_bytes }),
+            _ => self.points.push(Point { operation: index, succeeds_bytes, follows_bytes, falls: 0, refused: 0 }),
         }
-        if succeeds_bytes < follows_bytes {
+        let was_below = std::mem::replace(&mut self.is_below, succeeds_bytes < follows_bytes);
+        if self.is_below {
             self.below += 1;
+            if let Some(point) = self.points.last_mut().filter(|_| !was_below) {
+                point.falls += 1;
+            }
             if self.first.is_none() {
                 self.first = Some(Shortfall {
                     operation: index,
@@ -314,6 +321,10 @@ impl Observer for Watch {
             self.refusal = Some(Refused { operation: index, bytes, align_bytes, last_fit });
         }
         self.after(index, Some(false));
+        // The first operation of each interval is followed by a query, so there is a point.
+        if let Some(point) = self.points.last_mut() {
+            point.refused += 1;
+        }
     }
 
     fn left_out(&mut self, index: u64) {
@@ -421,6 +432,11 @@ mod tests {
                 })
                 .collect();
             prop_assert_eq!(found.below, misses.len() as u64);
+            let falls = misses.iter().filter(|index| **index == 0 || !misses.contains(&(**index - 1)));
+            let falls: Vec<u64> = falls.map(|index| *index as u64).collect();
+            let marked = found.points.iter().filter(|point| point.falls > 0).map(|point| point.operation);
+            prop_assert_eq!(marked.collect::<Vec<_>>(), falls, "each operation is an interval of its own");
+            prop_assert_eq!(found.points.iter().map(|point| point.refused).sum::<u64>(), found.refused);
             prop_assert_eq!(found.first.map(|first| first.operation as usize), misses.first().copied());
             if let Some(first) = found.first {
                 prop_assert_eq!(first.follows_bytes, follows(&events, first.operation as usize));
