@@ -5,6 +5,7 @@
 #include "exercise.h"
 
 #include "lvgl.h"
+#include "src/osal/lv_os_private.h"
 
 #include <stddef.h>
 #include <stdio.h>

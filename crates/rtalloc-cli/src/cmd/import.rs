@@ -63,9 +63,9 @@ Examples:
   rtalloc import uart.log -o boot.rtrace --part 1
   rtalloc import zephyr.log -o net.rtrace --heap 0x20001a40
 
-The exit status is 0 when a trace was written, even if lines are missing; 2 when an argument
-is unknown, malformed or missing; and 1 otherwise.
-`rtalloc inspect` prints INCOMPLETE for a trace that lacks operations.";
+`rtalloc inspect` prints INCOMPLETE for a trace that lacks operations.
+
+The exit status is 0 when a trace was written, even if lines are missing.";
 
 /// The findings, for other programs.
 #[derive(Debug, Serialize)]

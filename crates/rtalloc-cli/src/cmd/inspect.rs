@@ -60,8 +60,7 @@ Examples:
   rtalloc inspect lua.rtrace --on tlsf --heap 512K
   rtalloc inspect lua.rtrace --on half-fit --heap 512K --plot lua.svg
 
-The exit status is 0 when the trace was read, even with a warning; 2 when an argument is unknown,
-malformed or missing; and 1 otherwise.";
+The exit status is 0 when the trace was read, even with a warning.";
 
 /// The survey, and what an allocator adds to it.
 #[derive(Debug, Serialize)]
