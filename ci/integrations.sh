@@ -136,15 +136,15 @@ logged zephyr_log -I "$tests/minimal" "$work/zephyr_heap_log.c" "$tests/zephyr_l
 # newlib, its small variant, and picolibc.
 malloc=integrations/c-library/malloc_rtalloc.c
 newlib=(--specs=nosys.specs) newlib_nano=(--specs=nano.specs --specs=nosys.specs) picolibc=(--specs=picolibc.specs)
+c_library=("$malloc" "$tests/c_library.c" "$tests/exercise.c" -Wl,--wrap=memcpy)
 for library in newlib newlib_nano picolibc; do
     declare -n specs=$library
-    on_board "$library" -Wl,--defsym=heap_bytes=100000 "${specs[@]}" "$malloc" "$tests/c_library.c" "$tests/exercise.c"
-    on_board "${library}_small" -DRTALLOC_HEAP_BYTES=60000 "${specs[@]}" "$malloc" "$tests/c_library.c" \
-        "$tests/exercise.c"
+    on_board "$library" -Wl,--defsym=heap_bytes=100000 "${specs[@]}" "${c_library[@]}"
+    on_board "${library}_small" -DRTALLOC_HEAP_BYTES=60000 "${specs[@]}" "${c_library[@]}"
 done
 
 on_host systems -I "$tests/minimal" integrations/esp-idf/multi_heap_rtalloc.c integrations/zephyr/sys_heap_rtalloc.c \
-    integrations/nuttx/mm_rtalloc.c "$tests/systems.c" "$tests/exercise.c"
+    integrations/nuttx/mm_rtalloc.c "$tests/systems.c" "$tests/exercise.c" -Wl,--wrap=memcpy
 ros2=(-isystem /usr/include/rcutils "$tests/ros2.c" "$tests/exercise.c" -lrcutils)
 on_host ros2 integrations/ros2/rcutils_rtalloc.c "${ros2[@]}"
 # A copy that does not lock its mutex must fail.
@@ -163,7 +163,7 @@ find "$lvgl/src" -name '*.c' -printf '%P\n' | xargs -P "$(nproc)" -I{} sh -c 'gc
     _ "$tests" "$lvgl" {} "$work/lvgl.o"
 ar rcs "$work/liblvgl.a" "$work"/lvgl.o/*.o
 on_host lvgl -DLV_CONF_INCLUDE_SIMPLE -isystem "$lvgl" integrations/lvgl/lv_mem_rtalloc.c "$tests/lvgl.c" \
-    "$tests/exercise.c" "$work/liblvgl.a" -lm
+    "$tests/exercise.c" "$work/liblvgl.a" -lm -Wl,--wrap=lv_mutex_lock,--wrap=lv_mutex_unlock,--wrap=lv_memcpy
 
 rows=()
 # figures NAME OPTION...: adds a row of figures. $control is what is not free. The programs *_stub are subtracted.

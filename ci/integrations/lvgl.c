@@ -5,6 +5,7 @@
 #include "exercise.h"
 
 #include "lvgl.h"
+#include "src/osal/lv_os_private.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -87,6 +88,28 @@ static void screen(unsigned number) {
     EXPECT(lv_mem_test() == LV_RESULT_OK);
 }
 
+// The linker replaces LVGL's functions by these. Blocks are copied without the lock.
+static int is_watched, held, copies;
+lv_result_t __real_lv_mutex_lock(lv_mutex_t *mutex);
+lv_result_t __real_lv_mutex_unlock(lv_mutex_t *mutex);
+void *__real_lv_memcpy(void *to, const void *from, size_t bytes);
+lv_result_t __wrap_lv_mutex_lock(lv_mutex_t *mutex);
+lv_result_t __wrap_lv_mutex_lock(lv_mutex_t *mutex) {
+    held += is_watched;
+    return __real_lv_mutex_lock(mutex);
+}
+lv_result_t __wrap_lv_mutex_unlock(lv_mutex_t *mutex);
+lv_result_t __wrap_lv_mutex_unlock(lv_mutex_t *mutex) {
+    held -= is_watched;
+    return __real_lv_mutex_unlock(mutex);
+}
+void *__wrap_lv_memcpy(void *to, const void *from, size_t bytes);
+void *__wrap_lv_memcpy(void *to, const void *from, size_t bytes) {
+    EXPECT(!is_watched || held == 0);
+    copies += is_watched;
+    return __real_lv_memcpy(to, from, bytes);
+}
+
 // A pool that does not touch the heap.
 static void pools(void) {
     const lv_mem_monitor_t before = monitor();
@@ -126,7 +149,10 @@ static void show(unsigned screens) {
         .align = _Alignof(max_align_t),
         .has_empty_blocks = 1,
     };
+    is_watched = 1;
     const int line = exercise(&heap);
+    is_watched = 0;
+    EXPECT(copies > 100 && held == 0);
     if (line != 0)
         printf("exercise.c:%d failed\n", line);
     EXPECT(line == 0 && misuses == 0);

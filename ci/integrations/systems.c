@@ -7,6 +7,7 @@
 #include <multi_heap.h>
 #include <zephyr/sys/sys_heap.h>
 #include <nuttx/mm/mm.h>
+#include <nuttx/mutex.h>
 
 #include <errno.h>
 #include <malloc.h>
@@ -21,6 +22,8 @@
 enum { BYTES = 100000 };
 static unsigned char memory[3][BYTES + 64];
 static int misuses;
+// The lock of the heap that is exercised: how often it is held.
+static const int *held;
 
 static void fail(int line) {
     printf("systems.c:%d failed\n", line);
@@ -29,12 +32,24 @@ static void fail(int line) {
 
 #define EXPECT(condition) ((condition) ? (void)0 : fail(__LINE__))
 
+// The linker replaces memcpy by this one. Blocks are copied without the lock.
+static int copies;
+void *__real_memcpy(void *to, const void *from, size_t bytes);
+void *__wrap_memcpy(void *to, const void *from, size_t bytes);
+void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
+    EXPECT(held == NULL || *held == 0);
+    copies++;
+    return __real_memcpy(to, from, bytes);
+}
+
 static void misused(const rt_misuse *misuse) {
     (void)misuse;
     misuses++;
 }
 
-static void exercised(const struct heap *heap) {
+static void exercised(const struct heap *heap, const int *lock) {
+    held = lock;
+    copies = 0;
     const int line = exercise(heap);
     if (line != 0)
         printf("exercise.c:%d failed\n", line);
@@ -48,6 +63,8 @@ static void exercised(const struct heap *heap) {
     heap->release(block);
     EXPECT(misuses == 2);
     misuses = 0;
+    EXPECT(lock == NULL || copies > 100);
+    held = NULL;
 }
 
 static multi_heap_handle_t multi;
@@ -75,7 +92,7 @@ static void esp_idf(unsigned char *start) {
     multi_heap_set_lock(multi, &lock);
     exercised(&(struct heap){.allocate = multi_allocate, .resize = multi_resize, .aligned = multi_aligned,
         .release = multi_release, .largest = multi_largest, .free_bytes = multi_free,
-        .align = _Alignof(max_align_t)});
+        .align = _Alignof(max_align_t)}, &lock);
     void *block[3];
     for (int at = 0; at < 3; at++)
         block[at] = multi_heap_malloc(multi, 100);
@@ -119,7 +136,8 @@ static void zephyr(unsigned char *start) {
     EXPECT(sys_heap_runtime_stats_get(&sys, &stats) == -EINVAL && sys_heap_runtime_stats_reset_max(&sys) == -EINVAL);
     sys_heap_init(&sys, start, BYTES);
     exercised(&(struct heap){.allocate = sys_allocate, .resize = sys_resize, .aligned = sys_aligned,
-        .release = sys_release, .largest = sys_largest, .free_bytes = sys_free, .align = _Alignof(max_align_t)});
+        .release = sys_release, .largest = sys_largest, .free_bytes = sys_free, .align = _Alignof(max_align_t)},
+        NULL);
     EXPECT(sys_heap_runtime_stats_get(&sys, &stats) == 0);
     EXPECT(stats.allocated_bytes == 0 && stats.max_allocated_bytes > 90000);
     EXPECT(sys_heap_runtime_stats_reset_max(&sys) == 0);
@@ -155,7 +173,7 @@ static void nuttx(unsigned char *start) {
     EXPECT(mm != NULL);
     exercised(&(struct heap){.allocate = mm_allocate, .zeroed = mm_zeroed, .resize = mm_resize, .aligned = mm_aligned,
         .release = mm_release, .largest = mm_most, .free_bytes = mm_free_bytes,
-        .align = _Alignof(max_align_t), .has_empty_blocks = 1});
+        .align = _Alignof(max_align_t), .has_empty_blocks = 1}, &((mutex_t *)mm)->is_locked);
     const size_t before = mm_free_bytes();
     EXPECT(!mm_heapmember(mm, start + BYTES - 1));
     // Larger than was planned, then not.

@@ -1,8 +1,9 @@
 // malloc of newlib and picolibc on rtalloc: link this file, and the C library's own malloc is left out. README.md has
 // the settings.
 //
-// malloc, free and their like are O(1), and calloc and realloc but for clearing and copying. newlib's functions take
-// the lock __malloc_lock(), picolibc's __LIBC_LOCK(): a program with threads defines them as for the own malloc.
+// malloc, free and their like are O(1), and calloc and realloc but for clearing and copying, which they do without the
+// lock. The lock is newlib's __malloc_lock() or picolibc's __LIBC_LOCK(): a program with threads defines them as for
+// the own malloc.
 //
 // Licence: MIT OR Apache-2.0.
 
@@ -114,19 +115,42 @@ void NAME(free) PARAMETERS(void *block) {
     UNLOCK();
 }
 
-// A block that cannot grow where it is moves, and is copied with the lock held. A size of 0 frees the block.
+// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
+// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
+// there is room elsewhere; otherwise it can only grow where it is.
+static void *resize(void *block, size_t size, size_t *usable) {
+    *usable = CALL(usable_size, (heap, block));
+    if (size > *usable) {
+        // A block that keeps its size is live.
+        if (CALL(realloc, (heap, block, *usable + (*usable == 0))) == NULL)
+            return NULL;
+        void *moved = CALL(malloc, (heap, size));
+        if (moved != NULL)
+            return moved;
+    }
+    return CALL(realloc, (heap, block, size));
+}
+
+// A size of 0 frees the block.
 void *NAME(realloc) PARAMETERS(void *block, size_t size) {
     void *resized = NULL;
+    size_t usable = 0;
     LOCK();
     if (block == NULL)
         resized = allocate(0, size);
     else if (size == 0)
         CALL(free, (heap, block));
     else
-        resized = CALL(realloc, (heap, block, size));
+        resized = resize(block, size, &usable);
     UNLOCK();
     if (resized == NULL && (block == NULL || size != 0))
         FAIL(ENOMEM);
+    if (resized != NULL && block != NULL && resized != block) {
+        memcpy(resized, block, usable);
+        LOCK();
+        CALL(free, (heap, block));
+        UNLOCK();
+    }
     return resized;
 }
 

@@ -1,7 +1,8 @@
 // multi_heap of ESP-IDF on rtalloc, in the place of components/heap/multi_heap.c. README.md has how. Not yet run on the
 // system: compiled against a minimal header, and tested without the system.
 //
-// Allocation and free are O(1), with the heap's lock held; so is reallocation but for a copy if the block moves.
+// Allocation and free are O(1), with the heap's lock held; so is reallocation but for a copy if the block moves, which
+// is made without the lock.
 //
 // Licence: MIT OR Apache-2.0.
 
@@ -100,6 +101,22 @@ void multi_heap_aligned_free(multi_heap_handle_t heap, void *p) {
     multi_heap_free(heap, p);
 }
 
+// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
+// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
+// there is room elsewhere; otherwise it can only grow where it is.
+static void *resize(multi_heap_handle_t heap, void *block, size_t size, size_t *usable) {
+    *usable = rt_tlsf_usable_size(heap->heap, block);
+    if (size > *usable) {
+        // A block that keeps its size is live.
+        if (rt_tlsf_realloc(heap->heap, block, *usable + (*usable == 0)) == NULL)
+            return NULL;
+        void *moved = rt_tlsf_malloc(heap->heap, size);
+        if (moved != NULL)
+            return moved;
+    }
+    return rt_tlsf_realloc(heap->heap, block, size);
+}
+
 void *multi_heap_realloc(multi_heap_handle_t heap, void *p, size_t size) {
     if (heap == NULL)
         return NULL;
@@ -107,9 +124,16 @@ void *multi_heap_realloc(multi_heap_handle_t heap, void *p, size_t size) {
         multi_heap_free(heap, p);
         return NULL;
     }
+    if (p == NULL)
+        return multi_heap_malloc(heap, size);
+    size_t usable;
     LOCK(heap);
-    void *block = counted(heap, rt_tlsf_realloc(heap->heap, p, size));
+    void *block = counted(heap, resize(heap, p, size, &usable));
     UNLOCK(heap);
+    if (block != NULL && block != p) {
+        memcpy(block, p, usable);
+        multi_heap_free(heap, p);
+    }
     return block;
 }
 

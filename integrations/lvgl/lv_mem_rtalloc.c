@@ -1,7 +1,7 @@
 // The memory of LVGL 9 on rtalloc: add this file to the program, and set LV_USE_STDLIB_MALLOC to LV_STDLIB_CUSTOM in
 // lv_conf.h. README.md has the settings.
 //
-// lv_malloc and lv_free are O(1), and lv_realloc but for a copy if the block moves.
+// lv_malloc and lv_free are O(1), and lv_realloc but for a copy if the block moves, which is made without the lock.
 //
 // Licence: MIT OR Apache-2.0.
 
@@ -92,17 +92,40 @@ void *lv_malloc_core(size_t size) {
     return block;
 }
 
-void *lv_realloc_core(void *p, size_t new_size) {
-    LOCK();
-    void *block = rt_tlsf_realloc(heap, p, new_size);
-    UNLOCK();
-    return block;
-}
-
 void lv_free_core(void *p) {
     LOCK();
     rt_tlsf_free(heap, p);
     UNLOCK();
+}
+
+// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
+// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
+// there is room elsewhere; otherwise it can only grow where it is.
+static void *resize(void *block, size_t size, size_t *usable) {
+    *usable = rt_tlsf_usable_size(heap, block);
+    if (size > *usable) {
+        // A block that keeps its size is live.
+        if (rt_tlsf_realloc(heap, block, *usable + (*usable == 0)) == NULL)
+            return NULL;
+        void *moved = rt_tlsf_malloc(heap, size);
+        if (moved != NULL)
+            return moved;
+    }
+    return rt_tlsf_realloc(heap, block, size);
+}
+
+void *lv_realloc_core(void *p, size_t new_size) {
+    if (p == NULL)
+        return lv_malloc_core(new_size);
+    size_t usable;
+    LOCK();
+    void *block = resize(p, new_size, &usable);
+    UNLOCK();
+    if (block != NULL && block != p) {
+        lv_memcpy(block, p, usable);
+        lv_free_core(p);
+    }
+    return block;
 }
 
 static void count(const rt_block *block, void *context) {

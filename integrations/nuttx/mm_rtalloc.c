@@ -1,7 +1,8 @@
 // The mm heap of NuttX on rtalloc, in the place of mm/mm_heap/. README.md has how. Not yet run on the system: compiled
 // against a minimal header, and tested without the system.
 //
-// Allocation and free are O(1), with the heap's mutex held; so is reallocation but for a copy if the block moves.
+// Allocation and free are O(1), with the heap's mutex held; so is reallocation but for a copy if the block moves, which
+// is made without the mutex.
 //
 // Licence: MIT OR Apache-2.0.
 
@@ -71,6 +72,22 @@ void mm_free(struct mm_heap_s *heap, void *mem) {
     nxmutex_unlock(&heap->mutex);
 }
 
+// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
+// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
+// there is room elsewhere; otherwise it can only grow where it is.
+static void *resize(struct mm_heap_s *heap, void *block, size_t size, size_t *usable) {
+    *usable = rt_tlsf_usable_size(heap->heap, block);
+    if (size > *usable) {
+        // A block that keeps its size is live.
+        if (rt_tlsf_realloc(heap->heap, block, *usable + (*usable == 0)) == NULL)
+            return NULL;
+        void *moved = rt_tlsf_malloc(heap->heap, size);
+        if (moved != NULL)
+            return moved;
+    }
+    return rt_tlsf_realloc(heap->heap, block, size);
+}
+
 void *mm_realloc(struct mm_heap_s *heap, void *oldmem, size_t size) {
     if (oldmem == NULL)
         return mm_malloc(heap, size);
@@ -78,9 +95,14 @@ void *mm_realloc(struct mm_heap_s *heap, void *oldmem, size_t size) {
         mm_free(heap, oldmem);
         return NULL;
     }
+    size_t usable;
     nxmutex_lock(&heap->mutex);
-    void *block = rt_tlsf_realloc(heap->heap, oldmem, size);
+    void *block = resize(heap, oldmem, size, &usable);
     nxmutex_unlock(&heap->mutex);
+    if (block != NULL && block != oldmem) {
+        memcpy(block, oldmem, usable);
+        mm_free(heap, oldmem);
+    }
     return block;
 }
 

@@ -49,8 +49,23 @@ static void deallocate(void *block, void *state) {
     unlock(locked);
 }
 
-// As realloc: 0 bytes free the block. A block that grows beyond its usable bytes moves if there is room elsewhere, so
-// that it is copied without the lock.
+// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
+// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
+// there is room elsewhere; otherwise it can only grow where it is.
+static void *resize(struct state *locked, void *block, size_t size, size_t *usable) {
+    *usable = rt_tlsf_usable_size(locked->heap, block);
+    if (size > *usable) {
+        // A block that keeps its size is live.
+        if (rt_tlsf_realloc(locked->heap, block, *usable + (*usable == 0)) == NULL)
+            return NULL;
+        void *moved = rt_tlsf_malloc(locked->heap, size);
+        if (moved != NULL)
+            return moved;
+    }
+    return rt_tlsf_realloc(locked->heap, block, size);
+}
+
+// As realloc: 0 bytes free the block.
 static void *reallocate(void *block, size_t size, void *state) {
     if (block == NULL)
         return allocate(size, state);
@@ -58,24 +73,15 @@ static void *reallocate(void *block, size_t size, void *state) {
         deallocate(block, state);
         return NULL;
     }
+    size_t usable;
     struct state *locked = lock(state);
-    const size_t usable = rt_tlsf_usable_size(locked->heap, block);
-    void *moved = NULL, *resized = NULL;
-    if (size <= usable) {
-        resized = rt_tlsf_realloc(locked->heap, block, size);
-    } else if (rt_tlsf_realloc(locked->heap, block, usable + (usable == 0)) != NULL) {
-        // A block that keeps its size is live.
-        moved = rt_tlsf_malloc(locked->heap, size);
-        // If no other block is large enough, this one can only grow where it is.
-        if (moved == NULL)
-            resized = rt_tlsf_realloc(locked->heap, block, size);
-    }
+    void *resized = resize(locked, block, size, &usable);
     unlock(locked);
-    if (moved == NULL)
-        return resized;
-    memcpy(moved, block, usable);
-    deallocate(block, state);
-    return moved;
+    if (resized != NULL && resized != block) {
+        memcpy(resized, block, usable);
+        deallocate(block, state);
+    }
+    return resized;
 }
 
 static void *zero_allocate(size_t count, size_t size, void *state) {

@@ -113,7 +113,7 @@ Examples:
   rtalloc advise --live 28K --smallest 16 --largest 4096
   rtalloc advise mine.rtrace --target thumbv7em-none-eabihf --deadline 150
 
-The exit status is 0 when an allocator is recommended, and 1 when none meets all wishes or a recording is invalid.";
+The exit status is 0 when an allocator is recommended, and 1 when none meets all wishes.";
 
 /// Runs the subcommand.
 ///

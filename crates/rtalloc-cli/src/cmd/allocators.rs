@@ -42,9 +42,7 @@ Examples:
   rtalloc allocators                  the table
   rtalloc allocators buddy            the buddy systems
   rtalloc allocators tlsf half-fit    two summaries
-  rtalloc allocators --json | jq '.allocators[] | select(.blocks.header_bytes == 0) | .name'
-
-The exit status is 0, or 1 if a name is unknown.";
+  rtalloc allocators --json | jq '.allocators[] | select(.blocks.header_bytes == 0) | .name'";
 
 /// All summaries, as a document.
 #[derive(Serialize)]

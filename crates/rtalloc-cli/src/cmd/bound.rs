@@ -201,10 +201,9 @@ Examples:
   rtalloc bound --binary firmware.elf --symbol step --core cortex-m4 --wait-states 5 --mhz 168
                                                        the same of a function of your own firmware
 
-The exit status is 0 on success, even if an allocator has no bound; 1 when an argument is invalid, a function
-of --binary has no bound, a certificate was rejected, or a bound grew (--against) or was exceeded; 2 when the
-command line is invalid; 3 when certificates were verified but rest on facts beyond the published assumptions
-(--check --strict).";
+The exit status is 0 on success, even if an allocator has no bound; 1 when a function of --binary has no bound,
+a certificate was rejected, or a bound grew (--against) or was exceeded; 3 when certificates were verified but
+rest on facts beyond the published assumptions (--check --strict).";
 
 /// Runs the subcommand.
 ///

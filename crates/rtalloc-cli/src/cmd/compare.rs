@@ -87,8 +87,8 @@ Examples:
   rtalloc compare tlsf talc server.rtrace \"p3 --mallocs 50000\" --seconds 10
   rtalloc compare before.db after.db             what changed between two campaigns
 
-The exit status is 0 when every pair was compared on every trace, or two stores were; 1 when a pair was not, or an argument is
-invalid.";
+The exit status is 0 when every pair was compared on every trace, or two stores were, and 1 when a
+pair was not.";
 
 /// Our allocators, and the published crates with the same algorithm.
 const PAIRS: [(&str, &str); 3] =

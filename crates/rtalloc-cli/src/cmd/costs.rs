@@ -45,7 +45,7 @@ Examples:
   rtalloc costs first-fit tlsf --plot costs.svg
   rtalloc costs --json -                        for another program
 
-The exit status is 0 when every allocator costs what its contract states, and 1 otherwise.";
+The exit status is 0 when every allocator costs what its contract states, and 1 when one does not.";
 
 /// Runs the subcommand.
 ///

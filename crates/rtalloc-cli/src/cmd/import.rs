@@ -63,9 +63,9 @@ Examples:
   rtalloc import uart.log -o boot.rtrace --part 1
   rtalloc import zephyr.log -o net.rtrace --heap 0x20001a40
 
-The exit status is 0 when a trace was written, even if lines are missing; 2 when an argument
-is unknown, malformed or missing; and 1 otherwise.
-`rtalloc inspect` prints INCOMPLETE for a trace that lacks operations.";
+`rtalloc inspect` prints INCOMPLETE for a trace that lacks operations.
+
+The exit status is 0 when a trace was written, even if lines are missing.";
 
 /// The findings, for other programs.
 #[derive(Debug, Serialize)]
@@ -99,8 +99,13 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let text = std::fs::read(path).with_context(cannot)?;
     let log = Log::parse(&text).with_context(cannot)?;
     let number = arguments.part.map_or_else(|| log.longest(), |part| part.wrapping_sub(1));
-    let there = counted(log.parts.len() as u64, "part");
-    let part = log.parts.get(number).with_context(|| format!("--part: {} has {there}", path.display()))?;
+    let part = log.parts.get(number).with_context(|| {
+        let instead = match log.parts.len() {
+            1 => "1 part: leave --part out".into(),
+            parts => format!("parts 1 to {parts}"),
+        };
+        format!("--part {}: {} has {instead}", number.wrapping_add(1), path.display())
+    })?;
     let heap = arguments.heap.as_deref().map(|name| heap_of(&log, name)).transpose()?;
 
     // The head of a trace says what it lacks, which its conversion finds.
@@ -136,11 +141,11 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// The place of a heap among those of the log.
 fn heap_of(log: &Log, name: &str) -> anyhow::Result<usize> {
     let named: Vec<&str> = log.heaps.iter().map(String::as_str).filter(|heap| !heap.is_empty()).collect();
-    anyhow::ensure!(!named.is_empty(), "--heap: the lines of {} name no heap", log.format.name());
-    log.heaps
-        .iter()
-        .position(|heap| heap == name)
-        .with_context(|| format!("--heap: no operation is in {name:?}; the log has {}", printable(&named.join(", "))))
+    let format = log.format.name();
+    anyhow::ensure!(!named.is_empty(), "--heap {name}: a log of {format} has no names of heaps: leave --heap out");
+    log.heaps.iter().position(|heap| heap == name).with_context(|| {
+        format!("--heap {name}: no operation is in this heap; the log has {}", printable(&named.join(", ")))
+    })
 }
 
 /// The metadata of the trace, without what it lacks.
@@ -201,21 +206,34 @@ fn describe(arguments: &Arguments, log: &Log, number: usize, findings: &Findings
         (_, None) => line("numbers", "none: a lost line is noticed only if a later one contradicts it"),
     }
     if let Some(first) = part.first_damaged {
-        let lines = counted(part.damaged, "line");
-        line("DAMAGED", &format!("{lines}, left out; the first is line {}", grouped(first)));
+        let first = grouped(first);
+        match part.damaged {
+            1 => line("DAMAGED", &format!("line {first}, left out")),
+            lines => line("DAMAGED", &format!("{} lines, left out; the first is line {first}", grouped(lines))),
+        }
     }
-    let notes: [(Noted, &str, &str, &str); 6] = [
+    // Of one block, or of several.
+    let of = |noted: Noted, one: &'static str, several: &'static str| if noted.count == 1 { one } else { several };
+    let unknown = of(findings.unknown_frees, "of an unknown block", "of unknown blocks");
+    let unknown = format!("{unknown}, allocated before the log or in a lost line");
+    let repeated = of(findings.repeated_frees, "of a block that was free already", "of blocks that were free already");
+    let missed = of(findings.missed_frees, "of a block", "of blocks");
+    let missed = format!("{missed} in whose memory another block was allocated");
+    let notes: [(Noted, &str, &str, &str); 7] = [
         (findings.refused, "refused", "request", "that returned null, left out"),
         (findings.zero_sized, "changed", "request", "of 0 bytes to 1 byte"),
-        (findings.unknown_frees, "left out", "free", "of unknown blocks, allocated before the log or in a lost line"),
-        (findings.repeated_frees, "left out", "free", "of blocks that were free already"),
-        (findings.missed_frees, "added", "free", "of blocks in whose memory another block was allocated"),
+        (findings.null_frees, "left out", "free", "of a null address, which C permits"),
+        (findings.unknown_frees, "left out", "free", &unknown),
+        (findings.repeated_frees, "left out", "free", repeated),
+        (findings.missed_frees, "added", "free", &missed),
         (findings.other_sizes, "sizes", "free", "with another size than the allocation, which counts"),
     ];
     for (noted, name, noun, what) in notes {
-        if noted.count > 0 {
-            let first = grouped(noted.first_line);
-            line(name, &format!("{} {what}; the first in line {first}", counted(noted.count, noun)));
+        let line_number = grouped(noted.first_line);
+        match noted.count {
+            0 => {}
+            1 => line(name, &format!("1 {noun} {what}; in line {line_number}")),
+            count => line(name, &format!("{} {what}; the first in line {line_number}", counted(count, noun))),
         }
     }
     if findings.late_frees > 0 {
@@ -287,9 +305,9 @@ mod tests {
         let log = Log::parse(b"heap_alloc(0x2000, 0x3000, 8)\nheap_alloc(0x2800, 0x4000, 8)\n").expect("a log");
         assert_eq!(heap_of(&log, "0x2800").expect("it is there"), 1);
         let refused = heap_of(&log, "0x1").expect_err("no such heap").to_string();
-        assert!(refused.contains("0x2000, 0x2800"), "{refused}");
+        assert_eq!(refused, "--heap 0x1: no operation is in this heap; the log has 0x2000, 0x2800");
         let log = Log::parse(b"traceMALLOC(0x2000, 8)\n").expect("a log");
         let refused = heap_of(&log, "0x1").expect_err("no heaps").to_string();
-        assert!(refused.contains("FreeRTOS name no heap"), "{refused}");
+        assert_eq!(refused, "--heap 0x1: a log of FreeRTOS has no names of heaps: leave --heap out");
     }
 }

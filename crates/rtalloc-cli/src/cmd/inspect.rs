@@ -38,14 +38,15 @@ pub struct Arguments {
     /// Reports only on the blocks of at most SIZE bytes, as `rtalloc run --at-most` replays them; suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     at_most: Option<u64>,
-    /// Draws the largest request that succeeds on this allocator: any of ours (`rtalloc allocators` lists them)
+    /// Draws the largest request that succeeds on this allocator: any of ours but pooled-arenas-global (`rtalloc
+    /// allocators ours` lists them)
     #[arg(long, value_name = "ALLOCATOR")]
     on: Option<String>,
     /// Bytes of the heap for --on, with suffix K, M or G. Without it, the next power of two above eight times the
     /// largest live memory, at least 64K, as in `rtalloc run`
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "on")]
     heap: Option<u64>,
-    /// Writes the figure of --on to FILE as SVG, for web browsers: other viewers may not draw its curves
+    /// Writes the figure of --on to FILE as SVG
     #[arg(long, value_name = "FILE", requires = "on")]
     plot: Option<PathBuf>,
     /// Everything as JSON, including the curves
@@ -59,8 +60,7 @@ Examples:
   rtalloc inspect lua.rtrace --on tlsf --heap 512K
   rtalloc inspect lua.rtrace --on half-fit --heap 512K --plot lua.svg
 
-The exit status is 0 when the trace was read, even with a warning; 2 when an argument is unknown,
-malformed or missing; and 1 otherwise.";
+The exit status is 0 when the trace was read, even with a warning.";
 
 /// The survey, and what an allocator adds to it.
 #[derive(Debug, Serialize)]
@@ -461,8 +461,15 @@ impl Page {
             return;
         }
         let unit = survey.meta.tick_unit.symbol();
-        self.spreads(&[("operations", &lives.operations), (unit, &lives.ticks)]);
-        for (unit, bins) in [("operations", &lives.operations_histogram), (unit, &lives.ticks_histogram)] {
+        let both = [
+            ("operations", &lives.operations, &lives.operations_histogram),
+            (unit, &lives.ticks, &lives.ticks_histogram),
+        ];
+        // Without a clock, an importer counts operations.
+        let is_same = both[0].1 == both[1].1 && both[0].2 == both[1].2;
+        let shown = if is_same { &both[..1] } else { &both[..] };
+        self.spreads(&shown.iter().map(|(unit, spread, _)| (*unit, *spread)).collect::<Vec<_>>());
+        for (unit, _, bins) in shown {
             self.line("");
             self.line(format!("  in {unit}"));
             self.histogram(bins);

@@ -82,7 +82,8 @@ Examples:
   rtalloc interleave --load handover --schedules 10000
   rtalloc interleave --seed 7 --json -                the figures for another program
 
-The exit status is 0 when every operation kept its bound and no heap was corrupted, and 1 otherwise.";
+The exit status is 0 when every operation kept its bound and no heap was corrupted, and 1 when an operation
+exceeded its bound or a heap was corrupted.";
 
 /// Runs the subcommand.
 ///

@@ -28,7 +28,7 @@ pub mod tune;
 
 use crate::present;
 use crate::version;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rtalloc_lab::trace::Reader;
 use std::path::Path;
 use std::process::ExitCode;
@@ -77,7 +77,8 @@ enum Command {
 /// Parses the command line and runs the subcommand; an error goes to standard error with its causes.
 pub fn main() -> ExitCode {
     rtalloc_lab::result::version::set(version::TEXT);
-    let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
+    let matches = stating_exit_status(Cli::command()).get_matches_from(generate::spelled_out(std::env::args_os()));
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     QUIET.store(cli.quiet, Ordering::Relaxed);
     let failure = match cli.command {
         Some(Command::Record(_)) => ExitCode::from(record::FAILED),
@@ -113,6 +114,27 @@ pub fn main() -> ExitCode {
         }
     }
 }
+
+/// What every command's exit status has in common, in its help: a command states what 0 means, and what else is special.
+/// `record` returns the status of the recorded program.
+fn stating_exit_status(command: clap::Command) -> clap::Command {
+    if command.get_name() == "record" {
+        return command;
+    }
+    let mut text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    if !text.contains(SUCCESS) {
+        text.push_str(if text.is_empty() { "" } else { "\n\n" });
+        text.push_str(SUCCESS);
+        text.push_str(" on success.");
+    }
+    text.push_str(FAILURES);
+    command.after_long_help(text).mut_subcommands(stating_exit_status)
+}
+
+const SUCCESS: &str = "The exit status is 0";
+const FAILURES: &str = "
+It is 2 when the command line is malformed: an unknown or missing argument, or a value that
+cannot be read. It is 1 after any other error.";
 
 /// Whether `--quiet` was given.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -161,6 +183,23 @@ fn one_line(error: &anyhow::Error) -> String {
 mod tests {
     use super::*;
     use anyhow::Context as _;
+
+    #[test]
+    fn the_help_of_every_command_states_its_exit_status_once() {
+        fn visit(mut command: clap::Command, visited: &mut usize) {
+            let help = command.render_long_help().to_string();
+            let (successes, failures) = (help.matches(SUCCESS).count(), help.matches(FAILURES).count());
+            let expected = usize::from(command.get_name() != "record");
+            assert_eq!((successes, failures), (expected, expected), "{help}");
+            *visited += 1;
+            // Clap adds `help` when it renders.
+            let own = command.get_subcommands().filter(|each| each.get_name() != "help");
+            own.for_each(|each| visit(each.clone(), visited));
+        }
+        let mut visited = 0;
+        visit(stating_exit_status(Cli::command()), &mut visited);
+        assert!(visited > 20, "{visited}");
+    }
 
     #[test]
     fn every_cause_is_printed_once() {

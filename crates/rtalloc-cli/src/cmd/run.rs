@@ -94,8 +94,7 @@ Examples:
   rtalloc run lua.rtrace --at-most 512                only its blocks of at most 512 bytes
   rtalloc run lua.rtrace --probe space --csv -        only space, for another program
 
-The exit status is 0 when every allocator was measured, whatever the outcome, and 1 when an
-argument or a trace is invalid.";
+The exit status is 0 when every allocator was measured, whatever the outcome.";
 
 /// Runs the subcommand.
 ///

@@ -119,7 +119,7 @@ Examples:
   rtalloc size --exact 7,4 --on half-fit --witness teeth.rtrace
   rtalloc size --attack 1024,16 --on kingsley,binary-buddy,tlsf
 
-The exit status is 0, and 1 when an argument is invalid or a guarantee is refuted.";
+The exit status is 0 on success, and 1 when a guarantee is refuted.";
 
 fn pair(text: &str) -> Result<(usize, usize), String> {
     let wrong = || format!("{text:?} is not a world; write the most live units and the largest request: 8,4");

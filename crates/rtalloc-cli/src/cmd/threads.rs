@@ -98,8 +98,7 @@ Examples:
                                                          with 5 and with 10 threads, and figures
   rtalloc threads mine.rtrace --order recorded --csv -   no concurrent operations
 
-The exit status is 0 when every allocator was measured, whatever the outcome, and 1 when an
-argument or a trace is invalid.";
+The exit status is 0 when every allocator was measured, whatever the outcome.";
 
 /// Runs the subcommand.
 ///

@@ -37,7 +37,7 @@ Examples:
   rtalloc tune compact-fit lua.rtrace --allocatable 64,4096 --heap 4M
   rtalloc tune compact-fit lua.rtrace --json -
 
-The exit status is 0 when the trace was analysed, and 1 when an argument or the trace is invalid.";
+The exit status is 0 when the trace was analysed.";
 
 /// Compact-fit: how many not-full pages each size class may have
 ///

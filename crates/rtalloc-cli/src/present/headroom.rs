@@ -1,7 +1,7 @@
 //! The largest request that succeeds over a trace, as a figure.
 
-use super::palette;
-use super::plot::curves::{Panel, Spacing, Stroke, curves};
+use super::palette::{self, Marker};
+use super::plot::curves::{Marks, Panel, Spacing, Stroke, curves};
 use super::plot::{PlotError, Selection, standalone};
 use super::summary::{Standing, named};
 use rtalloc_lab::number;
@@ -18,18 +18,30 @@ pub fn figure(headroom: &Headroom, trace: &str) -> Result<Option<String>, PlotEr
     let panel = Panel {
         title: title.clone(),
         x: ("operations of the trace".into(), Spacing::Even),
-        y: ("bytes; of each interval, the least that succeeds".into(), Spacing::Logarithmic),
+        y: ("bytes, on a logarithmic scale; of each interval, the least that succeeds".into(), Spacing::Logarithmic),
         curves: vec![
             (0, steps(&headroom.points, |point| point.succeeds_bytes)),
             (1, steps(&headroom.points, |point| point.follows_bytes)),
         ],
         stroke: Stroke::Lines,
         published: Vec::new(),
+        marks: vec![
+            marks("falls below", Marker::Down, &headroom.points, |point| point.falls),
+            marks("refused", Marker::Cross, &headroom.points, |point| point.refused),
+        ],
     };
     let standings: Vec<Standing> = [named("succeeds", ""), named("follows", "")].into();
     let styles = palette::of(&standings);
     let drawn = curves(&[panel], Selection { standings: &standings, styles: &styles }, &title)?;
     Ok(drawn.map(|drawn| standalone(&drawn, &styles)))
+}
+
+/// The intervals in which something happens.
+fn marks(what: &str, marker: Marker, points: &[Point], count: impl Fn(&Point) -> u64) -> Marks {
+    let happens = points.iter().filter(|point| count(point) > 0);
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let at = happens.map(|point| point.operation as f64).collect();
+    Marks { what: what.into(), marker, count: points.iter().map(count).sum(), at }
 }
 
 /// A step curve: a value holds from the first operation of its interval to that of the next.
@@ -52,7 +64,8 @@ mod tests {
 
     #[test]
     fn a_value_holds_until_the_next_interval() {
-        let of = |operation, succeeds_bytes| Point { operation, succeeds_bytes, follows_bytes: 0 };
+        let of =
+            |operation, succeeds_bytes| Point { operation, succeeds_bytes, follows_bytes: 0, falls: 0, refused: 0 };
         let points = [of(0, 5), of(10, 5), of(20, 3)];
         let curve = steps(&points, |point| point.succeeds_bytes);
         assert_eq!(curve, [(0.0, 5.0), (10.0, 5.0), (20.0, 5.0), (20.0, 3.0)]);

@@ -121,12 +121,26 @@ fn style(family: usize, member: usize, ours: bool) -> Style {
     let hue = (hue + SHADES[member % SHADES.len()]).rem_euclid(360);
     let (light, dark) = TONES[member % TONES.len()];
     Style {
-        light: format!("hsl({hue} {saturation}% {}%)", light - darker),
-        dark: format!("hsl({hue} {saturation}% {}%)", dark - darker),
+        light: hexadecimal((hue, saturation, light - darker)),
+        dark: hexadecimal((hue, saturation, dark - darker)),
         dash: DASHES[member % DASHES.len()],
         marker: MARKERS[(member + 2 * family) % MARKERS.len()],
         line_width: if ours { 2 } else { 1 },
     }
+}
+
+/// A colour of hue in degrees, saturation and lightness in per cent, in the notation that every viewer reads.
+fn hexadecimal((hue, saturation, lightness): (i16, u8, u8)) -> String {
+    let (saturation, lightness) = (f64::from(saturation) / 100.0, f64::from(lightness) / 100.0);
+    let reach = saturation * lightness.min(1.0 - lightness);
+    let channel = |offset: f64| {
+        let k = (offset + f64::from(hue) / 30.0) % 12.0;
+        let value = lightness - reach * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 255
+        let byte = (value * 255.0).round() as u8;
+        byte
+    };
+    format!("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0))
 }
 
 /// The CSS rules for a figure's colours: the classes `sK` and `fK` set stroke and fill to the colour of allocator K.
@@ -166,6 +180,20 @@ mod tests {
         // One of them with many labels.
         let labels: Vec<String> = (1..=9).map(|pages| format!("CFM {pages}")).collect();
         distinct(&labels.iter().map(|label| named(label, "compact-fit-paper")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn colours_are_those_of_their_hue() {
+        for (colour, expected) in [
+            ((0, 100, 50), "#ff0000"),
+            ((120, 100, 25), "#008000"),
+            ((240, 100, 50), "#0000ff"),
+            ((60, 100, 50), "#ffff00"),
+            ((300, 50, 75), "#df9fdf"),
+            ((30, 0, 100), "#ffffff"),
+        ] {
+            assert_eq!(hexadecimal(colour), expected);
+        }
     }
 
     #[test]

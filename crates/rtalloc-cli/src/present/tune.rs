@@ -174,6 +174,7 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
             .collect(),
         stroke: Stroke::Lines,
         published: Vec::new(),
+        marks: Vec::new(),
     };
     #[allow(clippy::cast_precision_loss)] // drawn
     let points = |wanted: &dyn Fn(&Choice) -> bool| -> Vec<(f64, f64)> {
@@ -192,6 +193,7 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
         ],
         stroke: Stroke::Marked,
         published: Vec::new(),
+        marks: Vec::new(),
     };
     let description = "Runs of frees by size class, and memory against compaction";
     let standings: Vec<Standing> = names.iter().map(|(label, name)| named(label, name)).collect();

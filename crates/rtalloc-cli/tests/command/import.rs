@@ -27,8 +27,8 @@ fn a_log_becomes_a_trace_and_everything_left_out_is_stated() {
   other text  1 line
   operations  2 allocations, 0 reallocations, 2 frees; at most 144 B in 2 blocks live at once
   MISSING     1 operation, by the numbers of the lines
-  DAMAGED     1 line, left out; the first is line 5
-  refused     1 request that returned null, left out; the first in line 7
+  DAMAGED     line 5, left out
+  refused     1 request that returned null, left out; in line 7
   trace       it.rtrace: 4 events
 ";
     assert_eq!(said, expected);
@@ -73,8 +73,61 @@ fn a_part_and_a_heap_can_be_chosen() {
     );
     for part in ["0", "3"] {
         let refused = stderr(rtalloc_in(at, &format!("import z.log -o z.rtrace --part {part}")).failure());
-        assert!(refused.contains("--part: z.log has 2 parts"), "{refused}");
+        assert_eq!(refused, format!("rtalloc: --part {part}: z.log has parts 1 to 2\n"));
     }
+    write(at, "uart.log", UART);
+    let refused =
+        |arguments: &str| stderr(rtalloc_in(at, &format!("import uart.log -o u.rtrace {arguments}")).failure());
+    assert_eq!(refused("--part 2"), "rtalloc: --part 2: uart.log has 1 part: leave --part out\n");
+    assert_eq!(
+        refused("--heap 0x1"),
+        "rtalloc: --heap 0x1: a log of FreeRTOS has no names of heaps: leave --heap out\n"
+    );
+}
+
+#[test]
+fn one_is_singular_and_equal_lifetimes_are_printed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let log = "traceMALLOC(0x2000, 8, 0)
+traceFREE(0x2000, 8, 1)
+traceFREE(0x2000, 8, 2)
+traceFREE(0x9000, 8, 3)
+traceFREE((nil), 0, 4)
+traceMALLOC(0x3000, 8, 5)
+traceMALLOC(0x3000, 8, 6)
+";
+    write(at, "one.log", log);
+    let said = stdout(rtalloc_in(at, "import one.log -o one.rtrace").success());
+    for expected in [
+        "  left out    1 free of a null address, which C permits; in line 5\n",
+        "  left out    1 free of an unknown block, allocated before the log or in a lost line; in line 4\n",
+        "  left out    1 free of a block that was free already; in line 3\n",
+        "  added       1 free of a block in whose memory another block was allocated; in line 7\n",
+    ] {
+        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+    }
+    write(at, "two.log", &log.replace("traceFREE((nil), 0, 4)", "traceFREE(0xa000, 0, 4)"));
+    let said = stdout(rtalloc_in(at, "import two.log -o two.rtrace").success());
+    assert!(
+        said.contains(
+            "  left out    2 frees of unknown blocks, allocated before the log or in a lost line; the first in line 4\n"
+        ),
+        "{said}"
+    );
+
+    write(at, "plain.log", "traceMALLOC(0x2000, 8)\ntraceMALLOC(0x3000, 8)\ntraceFREE(0x2000, 8)\n");
+    rtalloc_in(at, "import plain.log -o plain.rtrace").success();
+    let lifetimes = |trace: &str| {
+        let said = stdout(rtalloc_in(at, &format!("inspect {trace}.rtrace")).success());
+        let (_, lifetimes) = said.split_once("Lifetimes").unwrap();
+        ["in operations\n", "in ticks\n"].map(|title| lifetimes.matches(title).count())
+    };
+    assert_eq!(lifetimes("plain"), [1, 0]);
+    // A line is missing between the two: the number of the line counts it.
+    write(at, "gap.log", "traceMALLOC(0x2000, 8, 0)\ntraceMALLOC(0x3000, 8, 1)\ntraceFREE(0x2000, 8, 3)\n");
+    rtalloc_in(at, "import gap.log -o gap.rtrace").success();
+    assert_eq!(lifetimes("gap"), [1, 1]);
 }
 
 #[test]
@@ -129,6 +182,7 @@ fn what_is_no_log_is_refused_and_nothing_is_written() {
     let at = folder.path();
     write(at, "empty.log", "");
     write(at, "text.log", "hello\nworld\n");
+    write(at, "line.log", "hello\n");
     write(at, "cut.log", "hello\ntraceMALLOC(0x2000");
     write(at, "both.log", &format!("{UART}heap_alloc(0x1, 0x2000, 8)\n"));
     write(at, "uart.log", UART);
@@ -137,6 +191,7 @@ fn what_is_no_log_is_refused_and_nothing_is_written() {
     for (log, expected) in [
         ("empty.log", "the log is empty"),
         ("text.log", "none of its 2 lines of text is of a known form"),
+        ("line.log", "its one line of text is not of a known form"),
         ("cut.log", "line 2 begins like one, and cannot be read"),
         ("both.log", "it has lines of FreeRTOS (first in line 2) and of Zephyr (first in line 8)"),
         ("binary.log", "`rtalloc recover` reads a dump of memory"),
@@ -149,4 +204,6 @@ fn what_is_no_log_is_refused_and_nothing_is_written() {
         assert!(refused.contains(expected) && refused.lines().count() == 1, "{refused}");
         assert!(!at.join("new.rtrace").exists(), "{log}");
     }
+    let refused = stderr(rtalloc_in(at, "inspect text.log").failure());
+    assert!(refused.contains("not an rtalloc trace") && refused.contains("`rtalloc import`"), "{refused}");
 }

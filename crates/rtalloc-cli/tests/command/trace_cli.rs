@@ -217,6 +217,12 @@ fn an_allocator_shows_where_a_heap_depends_on_what_becomes_free() {
     assert!(warning.contains(before), "{warning}");
     let figure = std::fs::read_to_string(at.join("it.svg")).unwrap();
     assert!(figure.starts_with("<svg") && figure.contains("pieces: largest request on tlsf"), "{figure}");
+    for expected in ["on a logarithmic scale", "falls below</text>", "refused</text>"] {
+        assert!(figure.contains(expected), "{expected}: {figure}");
+    }
+    // Two marks, and one beside each name.
+    assert_eq!(figure.matches("class=\"ink-bad-f\" fill=\"#").count(), 1 + 1 + 2, "{figure}");
+    assert!(!figure.contains("var("), "viewers other than browsers know no variables: {figure}");
     let json: serde_json::Value =
         serde_json::from_str(&stdout(rtalloc_in(at, "inspect pieces.rtrace --on tlsf --heap 60K --json").success()))
             .unwrap();
@@ -229,9 +235,16 @@ fn an_allocator_shows_where_a_heap_depends_on_what_becomes_free() {
         "{said}"
     );
     assert!(!said.contains("WARNING") && !said.contains('!'), "{said}");
+    rtalloc_in(at, "inspect pieces.rtrace --on tlsf --plot it.svg").success();
+    let figure = std::fs::read_to_string(at.join("it.svg")).unwrap();
+    assert!(!figure.contains("falls below") && !figure.contains("refused"), "{figure}");
 
     for (arguments, expected) in [
-        ("--on system", "system does not report the largest request that succeeds; these do: "),
+        ("--on system", "system does not report the largest request that succeeds; every allocator of ours but "),
+        (
+            "--on rlsf",
+            "every allocator of ours but pooled-arenas-global does, such as tlsf: `rtalloc allocators ours` lists them",
+        ),
         ("--on nothing", "nothing"),
         ("--on tlsf --heap 100", "no heap of 100 bytes"),
         ("--heap 64K", "--on <ALLOCATOR>"),

@@ -11,7 +11,7 @@ use crate::replay::{Block, Fault, Observer, Replay};
 use crate::result::headroom::{Headroom, Point, Refused, Shortfall};
 use crate::trace::{Op, Reader, TraceError};
 use rtalloc::contract::Cost;
-use rtalloc_subjects::{Heap, LargestEntry, Reach, Refusal, Region, Subject, View, all};
+use rtalloc_subjects::{Heap, LargestEntry, Origin, Reach, Refusal, Region, Subject, View, all, similar};
 use std::ffi::c_void;
 use std::path::Path;
 
@@ -26,8 +26,10 @@ const POINTS: u64 = 720;
 pub enum HeadroomError {
     /// The allocator lacks the query.
     #[error(
-        "{name} does not report the largest request that succeeds; these do: {}",
-        with_query().collect::<Vec<_>>().join(", ")
+        "{name} does not report the largest request that succeeds; every allocator of ours but {} does{}: `rtalloc \
+         allocators ours` lists them",
+        ours_without_query().join(", "),
+        like(name)
     )]
     NoQuery {
         /// Its name.
@@ -52,10 +54,21 @@ pub enum HeadroomError {
     },
 }
 
-/// The names of the allocators that can be asked.
-pub fn with_query() -> impl Iterator<Item = &'static str> {
-    let is_asked = |subject: &&Subject| subject.view.is_some_and(|view| view.largest.is_some());
-    all().iter().filter(is_asked).map(|subject| subject.name)
+/// Whether an allocator has the query.
+fn is_asked(subject: &Subject) -> bool {
+    subject.view.is_some_and(|view| view.largest.is_some())
+}
+
+/// The names of our allocators without it.
+fn ours_without_query() -> Vec<&'static str> {
+    let is_without = |subject: &&Subject| subject.origin == Origin::Ours && !is_asked(subject);
+    all().iter().filter(is_without).map(|subject| subject.name).collect()
+}
+
+/// The allocator with the query whose name is the most similar.
+fn like(name: &str) -> String {
+    let asked = |near: &&str| all().iter().any(|subject| subject.name == *near && is_asked(subject));
+    similar(name).into_iter().find(asked).map_or_else(String::new, |near| format!(", such as {near}"))
 }
 
 /// Replays a trace on `subject` in a heap of `heap_bytes` bytes. Calls `progress` with the bytes of the file that were
@@ -96,6 +109,7 @@ pub fn headroom(
         points: Vec::new(),
         queries: 0,
         below: 0,
+        is_below: false,
         first: None,
         is_resolved: false,
         refusal: None,
@@ -190,6 +204,8 @@ struct Watch {
     points: Vec<Point>,
     queries: u64,
     below: u64,
+    /// Whether the last query's answer was.
+    is_below: bool,
     first: Option<Shortfall>,
     /// Whether the request of the first shortfall was there.
     is_resolved: bool,
@@ -232,10 +248,14 @@ impl Watch {
             Some(last) if last.operation / self.width == index / self.width => {
                 last.succeeds_bytes = last.succeeds_bytes.min(succeeds_bytes);
             }
-            _ => self.points.push(Point { operation: index, succeeds_bytes, follows_bytes }),
+            _ => self.points.push(Point { operation: index, succeeds_bytes, follows_bytes, falls: 0, refused: 0 }),
         }
-        if succeeds_bytes < follows_bytes {
+        let was_below = std::mem::replace(&mut self.is_below, succeeds_bytes < follows_bytes);
+        if self.is_below {
             self.below += 1;
+            if let Some(point) = self.points.last_mut().filter(|_| !was_below) {
+                point.falls += 1;
+            }
             if self.first.is_none() {
                 self.first = Some(Shortfall {
                     operation: index,
@@ -301,6 +321,10 @@ impl Observer for Watch {
             self.refusal = Some(Refused { operation: index, bytes, align_bytes, last_fit });
         }
         self.after(index, Some(false));
+        // The first operation of each interval is followed by a query, so there is a point.
+        if let Some(point) = self.points.last_mut() {
+            point.refused += 1;
+        }
     }
 
     fn left_out(&mut self, index: u64) {
@@ -312,7 +336,7 @@ impl Observer for Watch {
 mod tests {
     use super::*;
     use crate::replay::NoObserver;
-    use crate::trace::{Event, Meta, Origin, SlotTable, TickUnit, Writer};
+    use crate::trace::{Event, Meta, Origin as Source, SlotTable, TickUnit, Writer};
     use proptest::prelude::*;
     use rtalloc_subjects::one;
     use std::path::PathBuf;
@@ -345,7 +369,7 @@ mod tests {
         let meta = Meta {
             name: "t".into(),
             about: "made by a test".into(),
-            origin: Origin::Program { command: Vec::new() },
+            origin: Source::Program { command: Vec::new() },
             tick_unit: TickUnit::Logical,
             created_unix_seconds: None,
             incomplete: None,
@@ -408,6 +432,11 @@ mod tests {
                 })
                 .collect();
             prop_assert_eq!(found.below, misses.len() as u64);
+            let falls = misses.iter().filter(|index| **index == 0 || !misses.contains(&(**index - 1)));
+            let falls: Vec<u64> = falls.map(|index| *index as u64).collect();
+            let marked = found.points.iter().filter(|point| point.falls > 0).map(|point| point.operation);
+            prop_assert_eq!(marked.collect::<Vec<_>>(), falls, "each operation is an interval of its own");
+            prop_assert_eq!(found.points.iter().map(|point| point.refused).sum::<u64>(), found.refused);
             prop_assert_eq!(found.first.map(|first| first.operation as usize), misses.first().copied());
             if let Some(first) = found.first {
                 prop_assert_eq!(first.follows_bytes, follows(&events, first.operation as usize));
@@ -476,12 +505,13 @@ mod tests {
     #[test]
     fn an_allocator_without_the_query_is_refused() {
         let (_folder, path) = written(&[]);
-        let without = all().iter().find(|subject| subject.view.is_none_or(|view| view.largest.is_none()));
-        let Some(without) = without else { return };
-        let refused = headroom(&path, without, 1 << 20, &mut |_| {}).expect_err("no query").to_string();
-        assert!(
-            refused.starts_with(without.name) && refused.contains("these do: ") && refused.contains("tlsf"),
-            "{refused}"
-        );
+        assert_eq!(ours_without_query(), ["pooled-arenas-global"], "and the help of `--on`");
+        for without in all().iter().filter(|subject| !is_asked(subject)) {
+            let refused = headroom(&path, without, 1 << 20, &mut |_| {}).expect_err("no query").to_string();
+            let name = without.name;
+            assert!(refused.starts_with(name) && refused.contains("`rtalloc allocators ours`"), "{refused}");
+            assert!(name != "rlsf" || refused.contains("such as tlsf"), "{refused}");
+            assert!(refused.len() < 200, "{refused}");
+        }
     }
 }

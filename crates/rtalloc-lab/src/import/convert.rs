@@ -31,7 +31,9 @@ pub struct Findings {
     pub refused: Noted,
     /// Requests of 0 bytes, which the trace holds as 1 byte.
     pub zero_sized: Noted,
-    /// Frees of addresses where no block is known; not in the trace.
+    /// Frees of a null address, which do nothing; not in the trace.
+    pub null_frees: Noted,
+    /// Frees of other addresses where no block is known; not in the trace.
     pub unknown_frees: Noted,
     /// Frees of blocks that were freed before and not handed out since; not in the trace.
     pub repeated_frees: Noted,
@@ -189,6 +191,10 @@ impl<W: Write> Conversion<'_, W> {
     }
 
     fn free(&mut self, entry: &Entry) -> Result<(), TraceError> {
+        if entry.address == 0 {
+            self.findings.null_frees.at(entry.line);
+            return Ok(());
+        }
         let Some(block) = self.live.get(&entry.address) else {
             let is_dead = self.dead.contains(&entry.address);
             let noted = if is_dead { &mut self.findings.repeated_frees } else { &mut self.findings.unknown_frees };
@@ -220,9 +226,10 @@ impl<W: Write> Conversion<'_, W> {
 
     /// Frees the blocks recorded as live in the memory that was just handed out.
     fn vacate(&mut self, address: u64, size: u64, line: u64) -> Result<(), TraceError> {
-        let end = address.saturating_add(size);
-        while let Some((start, block)) = self.live.range(..end).next_back() {
-            if start.saturating_add(block.size) <= address {
+        // The last bytes, because the end may be beyond the address space. No size is 0.
+        let last = address.saturating_add(size - 1);
+        while let Some((start, block)) = self.live.range(..=last).next_back() {
+            if start.saturating_add(block.size - 1) < address {
                 break;
             }
             if block.freed {

@@ -25,6 +25,8 @@ mod tests;
 pub use convert::{Findings, Noted, convert, incomplete};
 pub use parse::{Dump, Entry, Format, Log, Mode, Part, Step};
 
+use crate::number::grouped;
+
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
@@ -39,9 +41,12 @@ pub enum ImportError {
     Binary,
     /// Text without an operation.
     #[error(
-        "none of its {lines} lines of text is of a known form: traceMALLOC(ADDRESS, SIZE), heap_alloc(HEAP, ADDRESS, \
-         SIZE), or those of ESP-IDF's heap trace; the chapter \"Measuring your program\" of the book has code that \
-         prints them{}",
+        "{} of a known form: traceMALLOC(ADDRESS, SIZE), heap_alloc(HEAP, ADDRESS, SIZE), or those of ESP-IDF's heap \
+         trace; the chapter \"Measuring your program\" of the book has code that prints them{}",
+        match lines {
+            1 => "its one line of text is not".into(),
+            lines => format!("none of its {} lines of text is", grouped(*lines)),
+        },
         damaged.map_or_else(String::new, |line| format!("; line {line} begins like one, and cannot be read"))
     )]
     Nothing {

@@ -320,9 +320,9 @@ proptest! {
         for part in 0..log.parts.len() {
             // The reader refuses a trace that breaks a rule.
             let (events, findings, _) = traced(&log, part, None);
-            let Findings { refused, unknown_frees, repeated_frees, missed_frees, late_frees, .. } = findings;
+            let Findings { refused, null_frees, unknown_frees, repeated_frees, missed_frees, late_frees, .. } = findings;
             let resizes = events.iter().filter(|event| matches!(event.op, Op::Reallocate { .. })).count() as u64;
-            let counted = refused.count + unknown_frees.count + repeated_frees.count;
+            let counted = refused.count + null_frees.count + unknown_frees.count + repeated_frees.count;
             let lines = log.parts[part].entries.len() as u64;
             prop_assert_eq!(
                 events.len() as u64 + resizes + counted,
@@ -383,6 +383,7 @@ fn lines_that_contradict_others_are_counted_where_they_first_do() {
     let expected = Findings {
         refused: once(6),
         zero_sized: once(11),
+        null_frees: Noted::default(),
         unknown_frees: once(9),
         repeated_frees: once(8),
         missed_frees: once(10),
@@ -393,6 +394,24 @@ fn lines_that_contradict_others_are_counted_where_they_first_do() {
     assert_eq!(findings, expected);
     assert_eq!((totals.allocations, totals.frees, events.len()), (5, 3, 8));
     assert_eq!(totals.peak_live_bytes, 104 + 40 + 8);
+}
+
+#[test]
+fn a_free_of_null_lacks_no_block() {
+    let log = parsed("traceMALLOC(0x2000, 8)\ntraceFREE((nil), 0)\ntraceFREE(0x0, 0)\ntraceFREE(0x2000, 8)\n");
+    let (events, findings, _) = traced(&log, 0, None);
+    let expected = Findings { null_frees: Noted { count: 2, first_line: 2 }, ..Findings::default() };
+    assert_eq!((events.len(), incomplete(&log, &log.parts[0], &findings)), (2, None));
+    assert_eq!(findings, expected);
+}
+
+#[test]
+fn a_block_at_the_end_of_the_address_space_is_one_of_its_own() {
+    let last = "traceMALLOC(0xffffffffffffffff, 8)\n";
+    let log = parsed(&format!("traceMALLOC(0xfffffffffffffff8, 7)\n{last}{last}traceFREE(0xfffffffffffffff8, 7)\n"));
+    let (events, findings, totals) = traced(&log, 0, None);
+    assert_eq!((totals.allocations, totals.frees, events.len()), (3, 2, 5));
+    assert_eq!(findings, Findings { missed_frees: Noted { count: 1, first_line: 3 }, ..Findings::default() });
 }
 
 #[test]
@@ -520,6 +539,7 @@ fn what_is_no_log_is_refused_with_what_it_is() {
     assert_eq!(refused(b""), "the log is empty");
     assert_eq!(refused(b"\n \r\n"), "the log is empty");
     assert!(refused(b"hello\nworld\n").starts_with("none of its 2 lines of text is of a known form"));
+    assert!(refused(b"hello\n").starts_with("its one line of text is not of a known form"));
     assert!(refused(b"hello\ntraceMALLOC(0x20\n").ends_with("line 2 begins like one, and cannot be read"));
     assert!(refused(b"\x7fELF\0\0").contains("rtalloc recover"));
     assert!(refused(b"\x89rtrace\n\x01").contains("rtalloc inspect"));

@@ -39,6 +39,10 @@ pub struct Point {
     /// The largest request that follows its first operation, in bytes, without those that no heap of this allocator
     /// serves; 0 if none follows.
     pub follows_bytes: u64,
+    /// Queries of the interval at which the first falls below the second: at the query before, it was not less.
+    pub falls: u64,
+    /// Refused requests of the interval.
+    pub refused: u64,
 }
 
 /// A query whose answer is less than the largest request that follows.

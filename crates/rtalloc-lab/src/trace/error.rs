@@ -25,7 +25,10 @@ pub enum TraceError {
         source: io::Error,
     },
     /// The file is not a trace.
-    #[error("not an rtalloc trace: {what} at byte {offset}; make one with `rtalloc record` or `rtalloc generate`")]
+    #[error(
+        "not an rtalloc trace: {what} at byte {offset}; make one with `rtalloc record` or `rtalloc generate`, or of the \
+         log of a heap with `rtalloc import`"
+    )]
     Foreign {
         /// Offset of the first byte that does not match a trace.
         offset: u64,

@@ -383,6 +383,7 @@ fn more(found: &CompactFit) -> Result<Option<Figure>, PlotError> {
             .collect(),
         stroke: Stroke::Marked,
         published: Vec::new(),
+        marks: Vec::new(),
     };
     let caption = (
         "Figure 8: objects that can be allocated after a fifth was freed",
@@ -429,5 +430,6 @@ fn of_operations(panel: &Panel, cumulative: bool) -> Drawn {
         // Neighbours of figure 6 are different objects, some of whose frees move another and some not.
         stroke: if cumulative { Stroke::Marked } else { Stroke::Points },
         published: published.collect(),
+        marks: Vec::new(),
     }
 }

@@ -241,6 +241,7 @@ fn panels(found: &Robson, laws: usize, value: impl Fn(&Row, u64) -> Option<f64>)
             curves,
             stroke: Stroke::Marked,
             published: Vec::new(),
+            marks: Vec::new(),
         }
     };
     DRAWN.into_iter().map(of_panel).collect()

@@ -31,6 +31,8 @@ pub enum Ink {
     Live,
     /// The selected allocator.
     Chosen,
+    /// What must not happen.
+    Bad,
 }
 
 impl Ink {
@@ -44,6 +46,7 @@ impl Ink {
             Self::Grid => RGBColor(0x0B, 0, 2),
             Self::Live => RGBColor(0x0B, 0, 3),
             Self::Chosen => RGBColor(0x0B, 0, 4),
+            Self::Bad => RGBColor(0x0B, 0, 5),
         }
     }
 
@@ -57,6 +60,7 @@ impl Ink {
             Self::Grid => format!("ink-grid-{role}"),
             Self::Live => format!("ink-live-{role}"),
             Self::Chosen => format!("ink-chosen-{role}"),
+            Self::Bad => format!("ink-bad-{role}"),
         }
     }
 }
@@ -135,7 +139,7 @@ fn finished(svg: &str, allocators: usize, description: &str) -> String {
         .replace(" stroke-width=\"1\"", "")
         .replace(" \"", "\"")
         .replace("\n</text>", "</text>");
-    let others = [Ink::Text, Ink::Faint, Ink::Grid, Ink::Live, Ink::Chosen];
+    let others = [Ink::Text, Ink::Faint, Ink::Grid, Ink::Live, Ink::Chosen, Ink::Bad];
     for ink in (0..allocators).map(Ink::Allocator).chain(others) {
         let RGBColor(red, green, blue) = ink.key();
         for (attribute, stroke) in [("stroke", true), ("fill", false)] {

@@ -1,5 +1,6 @@
 //! Line charts with many points: panels stacked vertically, each with its own scales and with curve labels beside it.
 
+use super::super::palette::Marker;
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Selection, WIDTH, shortened, spread};
 use rtalloc_lab::number;
@@ -11,6 +12,8 @@ const RIGHT: i32 = 800;
 const HEAD: i32 = 36;
 /// Height of a label beside a panel.
 const LABEL: i32 = 14;
+/// Height of a row of marks.
+const MARKS: i32 = 14;
 /// Height of a panel with few labels.
 const LEAST_HEIGHT: i32 = 250;
 /// Room below each panel, for its axis.
@@ -42,6 +45,21 @@ pub struct Panel {
     pub stroke: Stroke,
     /// Published values beside the curves: index of the allocator, and points in the order of x.
     pub published: Vec<(usize, Vec<(f64, f64)>)>,
+    /// What happens along x, in rows below the curves.
+    pub marks: Vec<Marks>,
+}
+
+/// Events of one kind.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    /// What happens.
+    pub what: String,
+    /// Their marker.
+    pub marker: Marker,
+    /// How often.
+    pub count: u64,
+    /// Where, increasing.
+    pub at: Vec<f64>,
 }
 
 /// How the points of a panel are drawn.
@@ -104,7 +122,10 @@ fn one(
 ) -> Result<(), PlotError> {
     let points = || panel.curves.iter().chain(&panel.published).flat_map(|(_, points)| points);
     let x = scale(points().map(|(x, _)| *x), panel.x.1, (LEFT, RIGHT));
-    let y = scale(points().map(|(_, y)| *y), panel.y.1, (bottom, top));
+    let rows: Vec<&Marks> = panel.marks.iter().filter(|marks| !marks.at.is_empty()).collect();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // a few kinds
+    let floor = bottom - rows.len() as i32 * MARKS;
+    let y = scale(points().map(|(_, y)| *y), panel.y.1, (floor, top));
     canvas.text(&panel.title, (LEFT, top - 22), Anchor::Left, 14, Ink::Text)?;
     canvas.text(&panel.y.0, (LEFT, top - 7), Anchor::Left, 11, Ink::Faint)?;
     for tick in y.ticks(30) {
@@ -125,7 +146,7 @@ fn one(
     // Drawn first, below everything else.
     for (_, points) in panel.curves.iter().filter(|(index, _)| selection.standings[*index].subject.family == LIVE) {
         let mut shade = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
-        let ends = shade.first().zip(shade.last()).map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
+        let ends = shade.first().zip(shade.last()).map(|(first, last)| [(last.0, floor), (first.0, floor)]);
         shade.extend(ends.into_iter().flatten());
         canvas.area(shade, 1.0, Ink::Live)?;
     }
@@ -140,7 +161,7 @@ fn one(
                 canvas.marker(*place, 3, style.marker, true, Ink::Allocator(*index))?;
             }
         }
-        let end = line.last().copied().unwrap_or((RIGHT, bottom));
+        let end = line.last().copied().unwrap_or((RIGHT, floor));
         ends.push((*index, end, last.1));
         let values = points.iter().map(|(along, value)| ((x.at(*along), y.at(*value)), *along, *value));
         canvas.tooltips((*index, name), [&panel.x.0, &panel.y.0], values);
@@ -170,7 +191,9 @@ fn one(
     }
     ends.sort_by_key(|(_, (_, y), _)| *y);
     let wanted: Vec<i32> = ends.iter().map(|(_, (_, y), _)| *y).collect();
-    for ((index, end, value), place) in ends.iter().zip(spread(&wanted, LABEL, top, bottom)) {
+    for ((index, end, value), place) in
+        ends.iter().zip(spread(&wanted, LABEL, top, floor - (bottom - floor).min(LABEL / 2)))
+    {
         let ink = Ink::Allocator(*index);
         canvas.edge((end.0 + 4, end.1), (RIGHT + 26, place), 1, ink)?;
         canvas.marker((RIGHT + 33, place), 4, selection.styles[*index].marker, true, ink)?;
@@ -183,7 +206,29 @@ fn one(
         )?;
         canvas.text(&formatted(*value), (996, place), Anchor::Right, 11, Ink::Faint)?;
     }
+    for (row, marks) in (0..).zip(rows) {
+        let middle = floor + row * MARKS + MARKS / 2;
+        canvas.edge((LEFT, middle - MARKS / 2), (RIGHT, middle - MARKS / 2), 1, Ink::Faint)?;
+        for at in apart(marks.at.iter().map(|at| x.at(*at))) {
+            canvas.marker((at, middle), 3, marks.marker, true, Ink::Bad)?;
+        }
+        canvas.marker((RIGHT + 33, middle), 4, marks.marker, true, Ink::Bad)?;
+        canvas.text(&marks.what, (RIGHT + 42, middle), Anchor::Left, 12, Ink::Bad)?;
+        canvas.text(&number::grouped(marks.count), (996, middle), Anchor::Right, 11, Ink::Faint)?;
+    }
     Ok(())
+}
+
+/// The places of marks: of those that would overlap, the first.
+fn apart(places: impl Iterator<Item = i32>) -> Vec<i32> {
+    const WIDTH: i32 = 7;
+    let mut kept: Vec<i32> = Vec::new();
+    for place in places {
+        if kept.last().is_none_or(|last| place - last >= WIDTH) {
+            kept.push(place);
+        }
+    }
+    kept
 }
 
 /// A dashed line.
@@ -255,6 +300,11 @@ fn straightened(line: &[(i32, i32)]) -> Vec<(i32, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_that_would_overlap_are_one() {
+        assert_eq!(apart([3, 4, 9, 10, 11, 30].into_iter()), [3, 10, 30]);
+    }
 
     #[test]
     fn thinning_keeps_ends_and_extremes_of_every_column() {

@@ -9,6 +9,7 @@ pub mod marks;
 mod memory;
 pub mod multiples;
 mod pareto;
+mod standalone;
 
 pub use canvas::PlotError;
 pub use costs::costs;
@@ -16,8 +17,9 @@ pub use distribution::{Measure, distributions};
 pub use fragmentation::fragmentation;
 pub use memory::{HIGHEST_SHARE, memory};
 pub use pareto::{Field, HEAP, pareto};
+pub use standalone::standalone;
 
-use super::palette::{self, Style};
+use super::palette::Style;
 use super::summary::Standing;
 use canvas::{Anchor, Canvas, Ink};
 
@@ -31,14 +33,6 @@ pub struct Selection<'a> {
     pub standings: &'a [Standing],
     /// Their styles, by the same index.
     pub styles: &'a [Style],
-}
-
-/// A figure as a separate file: within a page, the page supplies the style, and HTML implies the namespace.
-#[must_use]
-pub fn standalone(figure: &str, styles: &[Style]) -> String {
-    let css = format!("{}{}svg.plot{{background:var(--page)}}", include_str!("../report.css"), palette::css(styles));
-    let figure = figure.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-    figure.replacen('>', &format!("><style>{css}</style>"), 1)
 }
 
 /// Height of the rows of figures with one row per allocator.

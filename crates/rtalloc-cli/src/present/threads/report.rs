@@ -119,6 +119,7 @@ fn panel(trace: &ThreadedTrace, kind: usize, wanted: &dyn Fn(&ThreadedCell) -> b
             .collect(),
         stroke: Stroke::Marked,
         published: Vec::new(),
+        marks: Vec::new(),
     }
 }
 

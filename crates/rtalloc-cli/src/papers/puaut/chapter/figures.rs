@@ -98,6 +98,7 @@ pub(super) fn growth(found: &Puaut) -> Result<Option<Figure>, PlotError> {
         curves: found.rows.iter().map(curve).enumerate().collect(),
         stroke: Stroke::Marked,
         published: Vec::new(),
+        marks: Vec::new(),
     };
     let caption = (
         "Figure 4: the worst malloc by heap size",

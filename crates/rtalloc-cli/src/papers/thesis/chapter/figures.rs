@@ -219,6 +219,7 @@ pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
         curves: curves.collect(),
         stroke: Stroke::Lines,
         published: published.collect(),
+        marks: Vec::new(),
     };
     let caption = format!("Figure {overhead}: overhead on {name}");
     figures.extend(Figure::of_curves(

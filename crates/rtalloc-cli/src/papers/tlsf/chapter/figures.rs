@@ -247,6 +247,7 @@ pub(super) fn memory(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             curves,
             stroke: Stroke::Lines,
             published: Vec::new(),
+            marks: Vec::new(),
         }
     };
     let last = mallocs.saturating_sub(SHOWN.1);

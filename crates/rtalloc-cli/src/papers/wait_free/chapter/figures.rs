@@ -95,6 +95,7 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
         curves: drawn_of(&usual, memory),
         stroke: Stroke::Marked,
         published: Vec::new(),
+        marks: Vec::new(),
     };
     add(
         "memory",
@@ -135,6 +136,7 @@ fn of_throughput(found: &WaitFree, subjects: &[(usize, &Facts)], load: Load) -> 
         curves: drawn_of(subjects, points),
         stroke: Stroke::Marked,
         published: Vec::new(),
+        marks: Vec::new(),
     }
 }
 
@@ -159,6 +161,7 @@ fn of_quantiles(found: &WaitFree, subjects: &[(usize, &Facts)], case: Case, thre
         x: (RARITY.into(), Spacing::Logarithmic),
         y: ("ticks; longest at the right".into(), Spacing::Logarithmic),
         published: published.collect(),
+        marks: Vec::new(),
         curves: drawn_of(subjects, points),
         stroke: Stroke::Marked,
     }
