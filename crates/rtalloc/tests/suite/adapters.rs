@@ -257,6 +257,7 @@ fn lists_need_a_heap_that_grants_exactly() {
     assert!(matches!(error, Some(InitError::Configuration { what }) if what.contains("no more than")), "{error:?}");
 }
 
+/// No request is refused while the quarantine has memory, and the quarantine releases no more than the request needs.
 #[test]
 fn the_quarantine_is_let_go_before_a_refusal() {
     let mut heap = guarded::<BestFit<'_>>(8);
