@@ -134,6 +134,7 @@ const READY: u32 = 2;
 const REFUSED: u32 = 3;
 
 /// The shared heap `H` in a static's memory, as the global allocator or as one of several; `C` gives the caller's slot.
+/// `A` accesses the word that records whether the heap is made; only a test with a model checker needs another.
 ///
 /// A request is one operation of the caller's slot, as of [`Joint`](super::Joint), with its bound
 /// ([`max_steps`](SharedAllocator::max_steps)). One that is refused as contended is repeated up to 16 times. It may be refused while blocks that others freed wait to be taken back:

@@ -167,7 +167,7 @@ fn pooled_arenas() {
         Model::of::<TwoChunks>("slot is adopted", scenarios::slot_is_adopted::<TwoChunks>).within(2, 3),
         Model::of::<TwoChunks>("others free", scenarios::others_free::<TwoChunks>).within(2, 3),
     ];
-    let parts = [heaps.as_slice(), &chunk_pool::models(), &remote_frees::models(), &global::models()];
+    let parts = [heaps.as_slice(), &global::models(), &chunk_pool::models(), &remote_frees::models()];
     controls::verify("pooled arenas", &parts.concat());
 }
 
