@@ -121,7 +121,8 @@ fn stating_exit_status(command: clap::Command) -> clap::Command {
     if command.get_name() == "record" {
         return command;
     }
-    let mut text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let own = command.get_after_long_help().or(command.get_after_help());
+    let mut text = own.map(ToString::to_string).unwrap_or_default();
     if !text.contains(SUCCESS) {
         text.push_str(if text.is_empty() { "" } else { "\n\n" });
         text.push_str(SUCCESS);
