@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 /// Bytes before the heap's region: the numbers, then the `Global`.
 const FRONT_BYTES: usize = 0x400;
 const NUMBERS_BYTES: usize = 0x80;
-const HEAP_BYTES: usize = 0x900;
+const HEAP_BYTES: usize = crate::bytes(0x900, 0xD00);
 const REGION_BYTES: usize = FRONT_BYTES + HEAP_BYTES;
 /// A chunk has one such block.
 const SIZE_BYTES: usize = 200;

@@ -116,19 +116,24 @@ fn bits_with_faults() {
     controls::refute("leak", &pool::<{ fault::LEAK }>());
 }
 
+/// Bytes of a region. A64 needs more for the same chunks or leaves, because its cache lines are longer.
+const fn bytes(elsewhere: usize, on_a64: usize) -> usize {
+    if cfg!(target_arch = "aarch64") { on_a64 } else { elsewhere }
+}
+
 /// Pooled arenas of the smallest tags.
 type Pooled = PooledArenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>;
 
 fixture! {
     /// Three slots that share two chunks, each for one block or two.
     TwoChunks: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
-    region: 0x900, size: 200, large: 400
+    region: bytes(0x900, 0xD00), size: 200, large: 400
 }
 
 fixture! {
     /// Three slots that share 22 chunks: two long blocks of 10 each, or one of 21.
     LongBlocks: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 64, ..PooledArenasConfig::default() },
-    region: 0xB40, size: 640, large: 1344
+    region: bytes(0xB40, 0xF00), size: 640, large: 1344
 }
 
 /// The same whose heaps keep what is freed.
@@ -137,7 +142,7 @@ type Kept = PooledArenas<'static, Cached<'static, Tlsf<'static, 5, RoundUp, Wide
 fixture! {
     /// Three slots that share a few chunks, each for one block or two.
     KeptBlocks: Kept, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
-    region: 0x2400, size: 200, large: 400
+    region: bytes(0x2400, 0x2700), size: 200, large: 400
 }
 
 #[test]
@@ -174,9 +179,9 @@ fn pooled_arenas() {
 /// Bitmaps of words of two bits, with a line for each of two slots.
 type TinyBitmap<S> = BitmapBuddy<'static, 64, Loomed, S>;
 
-/// Bytes of a region with so many leaves. On A64, whose cache lines are longer, the control structure has 768.
+/// Bytes of a region with so many leaves. On A64 the control structure has 768.
 const fn region_bytes(elsewhere: usize, leaves: usize) -> usize {
-    if cfg!(target_arch = "aarch64") { 768 + 64 * leaves } else { elsewhere }
+    bytes(elsewhere, 768 + 64 * leaves)
 }
 
 /// Heaps of bitmaps, named by what they have.
