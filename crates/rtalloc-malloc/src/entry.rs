@@ -58,7 +58,7 @@ impl Operation {
         if fast.span_bytes == 0 {
             return Err(Remains::Everything);
         }
-        // SAFETY: `span_bytes` is not 0, so the slot is initialised. It frees only blocks of its own; null is none.
+        // SAFETY: `span_bytes` is not 0, so the slot is initialised. It frees only blocks of its own; null is not one.
         let bytes = unsafe { fast.slot.assume_init_mut().keep(block) }?;
         Ok(fast.counts_freed(bytes))
     }
@@ -156,7 +156,7 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 /// As in the C standard.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
-    // SAFETY: the block is null, or live, and the caller gives it up. What is in a piece of the slot is not null.
+    // SAFETY: the block is null, or live, and the caller gives it up. An address in a piece of the slot is not null.
     unsafe {
         if let Some(mut operation) = Operation::begin() {
             match operation.keep(block.cast()) {

@@ -7,7 +7,7 @@
 //!
 //! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
 //! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less. A
-//! thread that ends gives pages back, too, unless threads of its slot end faster than their pages are worth.
+//! thread that ends gives pages back, too, unless another thread of its slot has done so shortly before.
 
 use crate::kinds;
 use crate::state::STATE;

@@ -137,8 +137,9 @@ const REFUSED: u32 = 3;
 /// `A` accesses the word that records whether the heap is made; only a test with a model checker needs another.
 ///
 /// A request is one operation of the caller's slot, as of [`Joint`](super::Joint), with its bound
-/// ([`max_steps`](SharedAllocator::max_steps)). One that is refused as contended is repeated up to 16 times. It may be refused while blocks that others freed wait to be taken back:
-/// each request takes back some ([`SharedError::Pending`]), and [`reclaim`](Self::reclaim) does in idle time.
+/// ([`max_steps`](SharedAllocator::max_steps)). One that is refused as contended is repeated up to 16 times. A
+/// request may be refused while blocks that others freed wait to be taken back: each request takes back some
+/// ([`SharedError::Pending`]), and [`reclaim`](Self::reclaim) does in idle time.
 ///
 /// Its bound in instructions is proved from the machine code of `alloc` and `dealloc` on
 /// [`PooledArenas`](crate::concurrent::PooledArenas): `rtalloc bound pooled-arenas-global --static` prints that of all

@@ -138,10 +138,10 @@ pub unsafe trait Threads: Send + Sync + 'static {
     /// The number of the calling thread, or one of the values [`UNASKED`], `NONE` and `ENDED`.
     fn own() -> usize;
 
-    /// Sets it.
+    /// Sets the number of the calling thread.
     fn set_own(number: usize);
 
-    /// Has [`end`] called when the calling thread ends. `false` if the thread is ending already.
+    /// Arranges that [`end`] is called when the calling thread ends. `false` if the thread is ending already.
     fn end_at_exit() -> bool;
 }
 

@@ -252,15 +252,15 @@ fn threads_come_and_go<const SLOTS: usize, const THREADS: usize, const TORN: boo
     end::<LoomThreads<TORN>>();
     OWN.with_borrow_mut(HashMap::clear);
     scene::share();
-    let turn = move || {
+    let come_and_go = move || {
         if let Ok(block) = global.allocate_bytes(SIZE_BYTES, 1) {
             scene::own(block, SIZE_BYTES);
             free(global, block);
         }
         end::<LoomThreads<TORN>>();
     };
-    let others: Vec<_> = (1..THREADS).map(|_| loom::thread::spawn(turn)).collect();
-    turn();
+    let others: Vec<_> = (1..THREADS).map(|_| loom::thread::spawn(come_and_go)).collect();
+    come_and_go();
     others.into_iter().for_each(|other| other.join().expect("the thread ends"));
     scene::gather();
     if scene::is_void() {
