@@ -30,8 +30,8 @@ const REGION_BYTES: usize = FRONT_BYTES + HEAP_BYTES;
 const SIZE_BYTES: usize = 200;
 
 /// loom's atomics; a thread that reads 1 in a word of 32 bits (a heap that is being made, a lock that is held) lets
-/// others run before it reads again. If `TORN`, an intentional fault: RMWs that take are torn into a read and a write. All its
-/// writes are swaps, since loom may lose a store (see [`reach`](crate::reach)).
+/// others run before it reads again. If `TORN`, an intentional fault: RMWs that take are torn into a read and a write.
+/// All its writes are swaps, since loom may lose a store (see [`reach`](crate::reach)).
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting<const TORN: bool>;
 
