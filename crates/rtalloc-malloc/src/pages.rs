@@ -7,7 +7,8 @@
 //!
 //! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
 //! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less. A
-//! thread that ends gives pages back, too, unless another thread of its slot has done so shortly before.
+//! thread that ends gives pages back, too, unless it has freed less than 8 MiB, and another thread of its slot has given
+//! pages back shortly before.
 
 use crate::kinds;
 use crate::state::STATE;
@@ -84,8 +85,8 @@ pub unsafe fn give_back(state: &ThreadState) {
     }
 }
 
-/// Returns the pages of the largest free blocks of an ending thread, if it has freed as much as one of them, and not so
-/// soon after another thread of its slot that the next one is likely to need them again.
+/// Returns the pages of the largest free blocks of an ending thread, if it has freed as much as one of them. If that is
+/// little, and so soon after another thread of its slot that the next one is likely to need them again, it keeps them.
 ///
 /// # Safety
 ///
@@ -98,7 +99,7 @@ pub unsafe fn give_back_at_end(state: &ThreadState) {
         return;
     }
     let (now, pages) = (now_ns(), freed as usize / page_bytes());
-    if now >= fast.next_end {
+    if now >= fast.next_end || freed as usize >= LEAST_INTERVAL {
         fast.next_end = now.saturating_add(NANOSECONDS_PER_PAGE * pages as u64);
         // SAFETY: as above; the next thread begins to count anew.
         unsafe { return_pages(STATE.threads.number(state)) };
