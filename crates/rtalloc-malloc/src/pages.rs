@@ -7,8 +7,8 @@
 //!
 //! Pages that go back and are needed again cost a page fault each. If the thread had many of them after it gave pages
 //! back, it keeps its pages the next time, and frees four times as much until it looks again; otherwise a 64th less. A
-//! thread that ends gives pages back, too, unless it has freed less than 8 MiB, and another thread of its slot has given
-//! pages back shortly before.
+//! thread that ends gives pages back, too, unless it has freed less than 8 MiB since it gave pages back the last time,
+//! and another thread of its slot has given pages back shortly before.
 
 use crate::kinds;
 use crate::state::STATE;
@@ -85,8 +85,9 @@ pub unsafe fn give_back(state: &ThreadState) {
     }
 }
 
-/// Returns the pages of the largest free blocks of an ending thread, if it has freed as much as one of them. If that is
-/// little, and so soon after another thread of its slot that the next one is likely to need them again, it keeps them.
+/// Returns the pages of the largest free blocks of an ending thread, if it kept them when it looked the last time, or
+/// has since freed as much as one of them. If the latter alone is true and that is little, and so soon after another
+/// thread of its slot that the next one is likely to need them again, it keeps them.
 ///
 /// # Safety
 ///
@@ -95,11 +96,13 @@ pub unsafe fn give_back_at_end(state: &ThreadState) {
     // SAFETY: by the caller's guarantee.
     let fast = unsafe { state.fast_path() };
     let freed = (fast.interval as isize).saturating_sub(fast.before_return);
-    if !may_go_back() || fast.span_bytes == 0 || freed < LARGE_BYTES as isize {
+    // Keeping them made the interval longer, and no number of page faults was stored.
+    let has_kept = fast.interval > LEAST_INTERVAL && fast.faults == usize::MAX;
+    if !may_go_back() || fast.span_bytes == 0 || (freed < LARGE_BYTES as isize && !has_kept) {
         return;
     }
     let (now, pages) = (now_ns(), freed as usize / page_bytes());
-    if now >= fast.next_end || freed as usize >= LEAST_INTERVAL {
+    if has_kept || now >= fast.next_end || freed as usize >= LEAST_INTERVAL {
         fast.next_end = now.saturating_add(NANOSECONDS_PER_PAGE * pages as u64);
         // SAFETY: as above; the next thread begins to count anew.
         unsafe { return_pages(STATE.threads.number(state)) };

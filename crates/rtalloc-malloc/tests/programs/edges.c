@@ -199,19 +199,37 @@ static void *frees_little(void *unused) {
     return NULL;
 }
 
+// Allocates and frees so many blocks of 256 KiB in each round; 0 ends.
+static void *frees_in_rounds(void *rounds) {
+    static char *blocks[200];
+    for (const int *round = rounds; *round != 0; round++) {
+        for (int i = 0; i < *round; i++) { CHECK((blocks[i] = seen(malloc(262000)))); memset(blocks[i], 1, 262000); }
+        for (int i = 0; i < *round; i++) free(seen(blocks[i]));
+    }
+    return NULL;
+}
+
+static void in_thread(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, run, argument) && !pthread_join(thread, NULL));
+}
+
 // Prints the KiB in memory before and after threads that free less than what makes them give pages back: one, ten that
-// follow each other at once, and one after a pause.
+// follow each other at once, and one after a pause. Then the same for a thread that frees 30 MiB after it kept pages,
+// and one that follows at once, keeps 32 MiB when it looks, and frees 2 MiB more.
 static void ends(void) {
     static const int threads[] = {1, 10, 1};
     for (int group = 0; group < 3; group++) {
         if (group == 2) usleep(300000);
         printf("%d", status_kib("VmRSS:"));
-        for (int i = 0; i < threads[group]; i++) {
-            pthread_t thread;
-            CHECK(!pthread_create(&thread, NULL, frees_little, NULL) && !pthread_join(thread, NULL));
-        }
+        for (int i = 0; i < threads[group]; i++) in_thread(frees_little, NULL);
         printf(" %d\n", status_kib("VmRSS:"));
     }
+    static int first[] = {33, 33, 118, 0}, second[] = {33, 33, 130, 128, 8, 0};
+    printf("%d", status_kib("VmRSS:"));
+    in_thread(frees_in_rounds, first);
+    in_thread(frees_in_rounds, second);
+    printf(" %d\n", status_kib("VmRSS:"));
 }
 
 // Prints the KiB in memory at a peak and after it, eight times. Live blocks keep what was written; errno stays.
