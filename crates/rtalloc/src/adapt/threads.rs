@@ -127,7 +127,7 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
 /// # Safety
 ///
 /// [`numbers`](Self::numbers) is always the same value, and [`own`](Self::own) is what the calling thread set last,
-/// [`UNASKED`] at first.
+/// [`UNASKED`] at first. Nothing else sets it.
 pub unsafe trait Threads: Send + Sync + 'static {
     /// How words that threads share are accessed.
     type Atomics: Atomics;
@@ -139,7 +139,12 @@ pub unsafe trait Threads: Send + Sync + 'static {
     fn own() -> usize;
 
     /// Sets the number of the calling thread.
-    fn set_own(number: usize);
+    ///
+    /// # Safety
+    ///
+    /// The thread took the number from [`numbers`](Self::numbers), or it is one of those values. No operation uses the
+    /// thread's previous number.
+    unsafe fn set_own(number: usize);
 
     /// Arranges that [`end`] is called when the calling thread ends. `false` if the thread is ending already.
     fn end_at_exit() -> bool;
@@ -167,7 +172,7 @@ unsafe impl Threads for Process {
     }
 
     #[inline(always)]
-    fn set_own(number: usize) {
+    unsafe fn set_own(number: usize) {
         NUMBER.set(number);
     }
 
@@ -188,17 +193,24 @@ struct ReleaseAtExit;
 
 impl Drop for ReleaseAtExit {
     fn drop(&mut self) {
-        end::<Process>();
+        // SAFETY: destructors of thread-local variables run outside of operations.
+        unsafe { end::<Process>() }
     }
 }
 
 /// Releases the number of a thread that ends. If it uses a heap afterwards, it shares the last slot.
-pub fn end<T: Threads>() {
+///
+/// # Safety
+///
+/// No operation uses the calling thread's number.
+pub unsafe fn end<T: Threads>() {
     let number = T::own();
-    T::set_own(ENDED);
-    if number < NUMBERS {
-        // SAFETY: the number was this thread's, which shares from now on.
-        unsafe { T::numbers().release(number) }
+    // SAFETY: by this function's contract. The number was this thread's, which shares from now on.
+    unsafe {
+        T::set_own(ENDED);
+        if number < NUMBERS {
+            T::numbers().release(number);
+        }
     }
 }
 
@@ -208,24 +220,37 @@ std::thread_local! {
 }
 
 /// Gives a number to the thread, which has none. `false` if the thread is ending, and does not get it.
-fn enter<T: Threads>(number: usize) -> bool {
-    // The number is set first: if registering the destructor allocates, it uses the number.
-    T::set_own(number);
-    let is_alive = T::end_at_exit();
-    if !is_alive {
-        T::set_own(ENDED);
+///
+/// # Safety
+///
+/// The number was taken, and no other thread has it.
+unsafe fn enter<T: Threads>(number: usize) -> bool {
+    // SAFETY: by this function's contract; the thread had no number that an operation could use.
+    unsafe {
+        // The number is set first: if registering the destructor allocates, it uses the number.
+        T::set_own(number);
+        let is_alive = T::end_at_exit();
+        if !is_alive {
+            T::set_own(ENDED);
+        }
+        is_alive
     }
-    is_alive
 }
 
 /// Gives a number that was just taken to the thread, which has none. `false` if the thread is ending.
-fn keep<T: Threads>(number: usize) -> bool {
-    let is_kept = enter::<T>(number);
-    if !is_kept {
-        // SAFETY: it was taken for this thread, which shares instead.
-        unsafe { T::numbers().release(number) }
+///
+/// # Safety
+///
+/// As [`enter`].
+unsafe fn keep<T: Threads>(number: usize) -> bool {
+    // SAFETY: by this function's contract. A number that is not kept is not used any more: the thread shares.
+    unsafe {
+        let is_kept = enter::<T>(number);
+        if !is_kept {
+            T::numbers().release(number);
+        }
+        is_kept
     }
-    is_kept
 }
 
 /// A number that a thread borrows for one or a few operations, or keeps for another.
@@ -262,7 +287,8 @@ impl Reserved {
     /// Constant, and the registration of a destructor.
     pub fn enter(self) -> Result<usize, Reserved> {
         let (own, number) = (NUMBER.get(), self.0.0);
-        if own < NUMBERS || own == ENDED || !enter::<Process>(number) {
+        // SAFETY: the number was taken for this reservation.
+        if own < NUMBERS || own == ENDED || !unsafe { enter::<Process>(number) } {
             return Err(self);
         }
         // It is the thread's now, whose end releases it.
@@ -303,7 +329,8 @@ impl ThreadSlots {
         if number == ENDED {
             return None;
         }
-        TAKEN.take(0, last).filter(|&number| keep::<Process>(number))
+        // SAFETY: the number was just taken.
+        TAKEN.take(0, last).filter(|&number| unsafe { keep::<Process>(number) })
     }
 
     /// Takes a number for another thread, which must have a slot of its own in a heap with so many slots. `None` if
@@ -347,7 +374,8 @@ impl<T: Threads> ThreadSlots<T> {
                 let lent = Lent::<T>::new(number);
                 return operation(lent.0);
             }
-            if keep::<T>(number) {
+            // SAFETY: the number was just taken.
+            if unsafe { keep::<T>(number) } {
                 return operation(number);
             }
         }
@@ -365,9 +393,12 @@ impl<T: Threads> ThreadSlots<T> {
     #[cold]
     #[inline(never)]
     fn first() {
-        match T::numbers().take(0, NUMBERS) {
-            Some(number) => drop(keep::<T>(number)),
-            None => T::set_own(NONE),
+        // SAFETY: the number was just taken, or the thread has none.
+        unsafe {
+            match T::numbers().take(0, NUMBERS) {
+                Some(number) => drop(keep::<T>(number)),
+                None => T::set_own(NONE),
+            }
         }
     }
 }

@@ -123,7 +123,7 @@ unsafe impl<const TORN: bool> Threads for LoomThreads<TORN> {
         OWN.with_borrow(|own| own.get(&me).copied().unwrap_or(UNASKED))
     }
 
-    fn set_own(number: usize) {
+    unsafe fn set_own(number: usize) {
         let me = loom::thread::current().id();
         OWN.with_borrow_mut(|own| own.insert(me, number));
     }
@@ -175,7 +175,7 @@ fn start<H: SharedAllocator<'static>, C: CurrentSlot, const TORN: bool>(
     }
 }
 
-/// A heap of two chunks with so many slots.
+/// A heap of a few chunks with so many slots.
 fn config(slots: usize) -> Option<PooledArenasConfig> {
     Some(PooledArenasConfig { slots, chunk_bytes: 256, ..PooledArenasConfig::default() })
 }
@@ -241,23 +241,30 @@ fn free<C: CurrentSlot, const TORN: bool>(global: &Global<Pooled, C, Waiting<TOR
 }
 
 /// So many threads share a heap with `SLOTS` slots, each allocates a block, frees it and ends. A slot has one thread at
-/// a time, and in the end no memory and no number is lost.
+/// a time, and in the end no memory and no number is lost. With one slot, every operation takes its lock; with more
+/// slots than threads, none does.
 fn threads_come_and_go<const SLOTS: usize, const THREADS: usize, const TORN: bool>() {
     let (global, region) = start::<Pooled, _, TORN>(ThreadSlots::<LoomThreads<TORN>>::of_threads(), config(SLOTS));
     global.init_in(region).expect("a region that is long enough");
     let all = fill(global);
     let fresh = all.len();
+    assert!(fresh >= THREADS, "a block for each thread, not {fresh}");
     // SAFETY: the blocks are live, and no longer used.
     all.into_iter().for_each(|block| unsafe { global.deallocate(block) });
-    end::<LoomThreads<TORN>>();
+    // SAFETY: outside of operations.
+    unsafe { end::<LoomThreads<TORN>>() };
     OWN.with_borrow_mut(HashMap::clear);
+    let before = global.current().overflow_operations();
     scene::share();
     let come_and_go = move || {
-        if let Ok(block) = global.allocate_bytes(SIZE_BYTES, 1) {
+        let answer = global.allocate_bytes(SIZE_BYTES, 1);
+        assert!(TORN || scene::is_void() || answer.is_ok(), "{answer:?} beside free memory");
+        if let Ok(block) = answer {
             scene::own(block, SIZE_BYTES);
             free(global, block);
         }
-        end::<LoomThreads<TORN>>();
+        // SAFETY: outside of operations.
+        unsafe { end::<LoomThreads<TORN>>() };
     };
     let others: Vec<_> = (1..THREADS).map(|_| loom::thread::spawn(come_and_go)).collect();
     come_and_go();
@@ -267,10 +274,15 @@ fn threads_come_and_go<const SLOTS: usize, const THREADS: usize, const TORN: boo
         return;
     }
     OWN.with_borrow_mut(HashMap::clear);
+    let locked = global.current().overflow_operations() - before;
+    assert!(SLOTS != 1 || locked == 2 * THREADS, "{locked} operations took the lock of the only slot");
+    assert!(SLOTS <= THREADS || locked == 0, "{locked} operations took the lock beside free slots");
     let numbers = <LoomThreads<TORN> as Threads>::numbers();
-    assert_eq!(numbers.take(0, 1), Some(0), "a number was lost");
-    // SAFETY: taken above.
-    unsafe { numbers.release(0) };
+    for number in 0..THREADS {
+        assert_eq!(numbers.take(number, number + 1), Some(number), "a number was lost");
+        // SAFETY: just taken.
+        unsafe { numbers.release(number) };
+    }
     assert_eq!(fill(global).len(), fresh, "memory was lost");
 }
 
@@ -280,12 +292,14 @@ fn threads_come_and_go<const SLOTS: usize, const THREADS: usize, const TORN: boo
 fn one_is_patient<const REPEATED: bool>() {
     let (global, region) = start::<Pooled, _, false>(Given, config(2));
     global.init_in(region).expect("a region that is long enough");
-    <LoomThreads<false> as Threads>::set_own(0);
+    // SAFETY: no other thread of this model has the number.
+    unsafe { <LoomThreads<false> as Threads>::set_own(0) };
     let all = fill(global);
     scene::share();
     all.iter().for_each(|&block| scene::own(block, SIZE_BYTES));
     let other = loom::thread::spawn(move || {
-        <LoomThreads<false> as Threads>::set_own(1);
+        // SAFETY: no other thread of this model has the number.
+        unsafe { <LoomThreads<false> as Threads>::set_own(1) };
         let answer = if REPEATED {
             global.allocate_bytes(SIZE_BYTES, 1)
         } else {
