@@ -2,7 +2,7 @@
 # ThreadSanitizer finds no data race in the concurrent heaps, `ThreadSlots` and `Global`: the tests with real threads, on
 # the processor's atomics.
 # Needs: x86-64 Linux; rustup, with which it adds a nightly toolchain and its source (component rust-src).
-# Takes: five minutes, most of it compiling the standard library.
+# Takes: a quarter of an hour, most of it compiling the standard library and the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=x86_64-unknown-linux-gnu
