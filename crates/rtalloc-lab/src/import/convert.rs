@@ -33,7 +33,7 @@ pub struct Findings {
     pub zero_sized: Noted,
     /// Frees of a null address, which do nothing; not in the trace.
     pub null_frees: Noted,
-    /// Frees of other addresses where no block is known; not in the trace.
+    /// Frees of other addresses, which are not those of known blocks; not in the trace.
     pub unknown_frees: Noted,
     /// Frees of blocks that were freed before and not handed out since; not in the trace.
     pub repeated_frees: Noted,
