@@ -45,6 +45,7 @@ use crate::contract::{
     AllocError, Block, Coalescing, Contract, Corruption, InPieces, InitError, LoopBound, Observable, Pieces,
     RegionAllocator, SetAside, Stats, loop_bound,
 };
+use crate::mechanism::pair_result::PairResult;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -312,17 +313,38 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         self.control_mut().heap.allocate_bytes(size_bytes, 1).ok()
     }
 
-    /// Allocates at a larger alignment, or after the inner heap has refused.
-    #[cold]
+    /// The heap's pointer in a register.
+    #[inline(always)]
+    fn by_value(&mut self) -> Self {
+        Cached { control: self.control, region: PhantomData }
+    }
+
+    /// Allocates from the inner heap. Not inlined, and the heap by value, so that a request that a list serves saves no
+    /// registers.
     #[inline(never)]
-    fn allocate_otherwise(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+    fn allocate_otherwise(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
         match self.control_mut().heap.allocate_bytes(size_bytes, align_bytes) {
             Err(AllocError::Exhausted) if !self.control().is_in_pieces => {
-                self.flush();
-                self.control_mut().heap.allocate_bytes(size_bytes, align_bytes)
+                self.allocate_flushed(size_bytes, align_bytes)
             }
-            answer => answer,
+            answer => answer.into(),
         }
+    }
+
+    /// As above, after all lists were emptied.
+    #[cold]
+    #[inline(never)]
+    fn allocate_flushed(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
+        self.flush();
+        self.control_mut().heap.allocate_bytes(size_bytes, align_bytes).into()
+    }
+
+    /// As above, after the list of the size was abandoned.
+    #[cold]
+    #[inline(never)]
+    fn allocate_anew(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
+        self.abandon(size_bytes);
+        self.allocate_otherwise(size_bytes, align_bytes)
     }
 
     /// Puts a block that is freed into the list of its size, and returns its bytes with the header. `None`, without an
@@ -359,7 +381,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     ///
     /// As [`RegionAllocator::deallocate`].
     #[inline(never)]
-    unsafe fn deallocate_within(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate_within(mut self, block: NonNull<u8>) {
         // SAFETY: as the caller guarantees.
         unsafe { self.control_mut().heap.deallocate(block) };
     }
@@ -482,19 +504,14 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
 
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        if align_bytes <= H::CONTRACT.alignment_bytes && align_bytes.is_power_of_two() {
-            if size_bytes != 0 {
-                match self.allocate_kept(size_bytes) {
-                    Ok(block) => return Ok(block),
-                    Err(Remains::Heap) => {}
-                    Err(Remains::Everything) => self.abandon(size_bytes),
-                }
-            }
-            if let Some(block) = self.allocate_within(size_bytes) {
-                return Ok(block);
+        if align_bytes <= H::CONTRACT.alignment_bytes && align_bytes.is_power_of_two() && size_bytes != 0 {
+            match self.allocate_kept(size_bytes) {
+                Ok(block) => return Ok(block),
+                Err(Remains::Heap) => {}
+                Err(Remains::Everything) => return self.by_value().allocate_anew(size_bytes, align_bytes).into(),
             }
         }
-        self.allocate_otherwise(size_bytes, align_bytes)
+        self.by_value().allocate_otherwise(size_bytes, align_bytes).into()
     }
 
     #[inline(always)]
@@ -502,7 +519,7 @@ unsafe impl<'r, H: SetAside<'r>> RegionAllocator<'r> for Cached<'r, H> {
         // SAFETY: as the caller guarantees; the heap reports a block that is none of its live ones.
         unsafe {
             if self.keep(block, false).is_none() {
-                self.deallocate_within(block);
+                self.by_value().deallocate_within(block);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Size classes, and maps from block sizes to them.
 
-use crate::mechanism::bits::{computed, floor_log2};
+use crate::mechanism::bits::{computed, floor_log2, floor_log2_in_place};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
@@ -109,7 +109,7 @@ pub struct TwoLevelClasses<const J: u32>;
 impl<const J: u32> TwoLevelClasses<J> {
     /// log2 of the class width at a size.
     #[inline(always)]
-    fn shift<W: Width>(size: usize) -> u32 {
+    fn shift<W: Width>(size: usize) -> usize {
         const {
             // The summary word has a bit per leaf; 2^6 classes per range would need more than 32 leaves of 32 bits.
             assert!(J >= 1 && J <= 6, "J must be between 1 and 6");
@@ -117,9 +117,9 @@ impl<const J: u32> TwoLevelClasses<J> {
         }
         // SAFETY: `GRANULE << J` has a bit above bit J - 1, so the operand is not zero, and its logarithm is at least J.
         unsafe {
-            let log2 = floor_log2(NonZeroUsize::new_unchecked(size | W::GRANULE << J));
-            core::hint::assert_unchecked(log2 >= J);
-            log2 - J
+            let log2 = floor_log2_in_place(NonZeroUsize::new_unchecked(size | W::GRANULE << J));
+            core::hint::assert_unchecked(log2 >= J as usize);
+            log2 - J as usize
         }
     }
 }
@@ -141,8 +141,8 @@ impl<const J: u32> TwoLevelClasses<J> {
 
     /// The class of a quotient by 2^shift.
     #[inline(always)]
-    fn numbered<W: Width>(quotient: usize, shift: u32) -> Class {
-        let first = (shift as usize) << J;
+    fn numbered<W: Width>(quotient: usize, shift: usize) -> Class {
+        let first = shift << J;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if const { Self::less(W::GRANULE) != 0 } {
             let number: usize;
