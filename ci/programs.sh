@@ -213,13 +213,26 @@ table() {
         echo
     done
 }
+# The least and the largest ratio of the arenas to the C library's malloc, over all programs.
+range() {
+    local -n of=$1
+    for program in ${chosen:-$programs}; do
+        echo "${of[$program.rtalloc]} ${of[$program.system]}"
+    done | awk '{ r = $1 / $2 } NR == 1 || r < a { a = r } r > b { b = r } END { printf "%.2f to %.2f", a, b }'
+}
+summary() {
+    echo "Arenas over the C library: processor time $(range cpu), peak $(range peak)."
+}
 echo "wall time, processor time, peak resident memory; rounds: $rounds"
 table
+summary
 if [ -n "$update" ]; then
     {
         sed '/<!-- table -->/q' docs/PROGRAMS.md
         printf 'Measured %s at %s by `ci/programs.sh --update`.\n\n' "$(date -u +%F)" "$(git describe --always --dirty --exclude '*')"
         table
+        echo
+        summary
         sed -n '/<!-- end of table -->/,$p' docs/PROGRAMS.md
     } >"$work/page"
     cp "$work/page" docs/PROGRAMS.md
