@@ -124,6 +124,8 @@ typedef enum {
     RT_ERROR_INJECTED = 25,
     // The region overlaps a region of the heap.
     RT_ERROR_OVERLAP = 26,
+    // The block cannot have this size where it is.
+    RT_ERROR_NOT_IN_PLACE = 27,
 } rt_error;
 
 // Returns the text of an error: a static NUL-terminated string, never NULL, whatever the number.
@@ -467,6 +469,15 @@ typedef size_t rt_region;
 // Requires: As `rt_HEAP_realloc`.
 // Time: As `rt_HEAP_realloc`.
 
+// rt_error rt_HEAP_realloc_in_place(rt_HEAP *heap, void *block, size_t size);
+//
+// Resizes a block to `size` bytes without moving it: it shrinks, or grows into its usable bytes or free memory after
+// it. Copies nothing. A refusal changes nothing. A size that the heap never serves is RT_ERROR_NOT_IN_PLACE.
+// Errors: RT_ERROR_NULL, also for a `block` of NULL. RT_ERROR_ZERO_SIZE. RT_ERROR_NOT_IN_PLACE, which is not counted as
+// a failure. RT_ERROR_MISUSED. RT_ERROR_QUOTA and RT_ERROR_INJECTED by the adapters.
+// Requires: As `rt_HEAP_malloc` and `rt_HEAP_free`.
+// Time: As `rt_HEAP_realloc`, without a copy.
+
 // size_t rt_HEAP_usable_size(const rt_HEAP *heap, const void *block);
 //
 // Returns the usable bytes at `block`, at least as many as were requested; 0 for NULL. Trusts the block's tag: does not
@@ -526,6 +537,7 @@ typedef size_t rt_region;
     void rt_HEAP##_free(rt_HEAP *heap, void *block); \
     rt_error rt_HEAP##_allocate(rt_HEAP *heap, size_t align, size_t size, void **block); \
     rt_error rt_HEAP##_reallocate(rt_HEAP *heap, void **block, size_t align, size_t size); \
+    rt_error rt_HEAP##_realloc_in_place(rt_HEAP *heap, void *block, size_t size); \
     size_t rt_HEAP##_usable_size(const rt_HEAP *heap, const void *block); \
     size_t rt_HEAP##_largest(const rt_HEAP *heap); \
     rt_error rt_HEAP##_stats(const rt_HEAP *heap, rt_stats *stats); \

@@ -80,6 +80,8 @@ errors! {
         RT_ERROR_INJECTED = 25 => c"an injected failure, to test how the program handles it",
         /// The region overlaps a region of the heap.
         RT_ERROR_OVERLAP = 26 => c"the region overlaps a region of the heap",
+        /// The block cannot have this size where it is.
+        RT_ERROR_NOT_IN_PLACE = 27 => c"the block cannot have this size where it is",
     }
 }
 

@@ -219,6 +219,40 @@ static void configurations_are_judged(void) {
     EXPECT(rt_debug_tlsf_init_with(memory, HEAP_BYTES, &all, &debug_heap) == RT_ERROR_CONFIGURATION && debug_heap == NULL);
 }
 
+// A block that is resized in place is a request like others; one that does not fit is not recorded.
+static void resizes_in_place_are_requests(void) {
+    subject = "resizes in place";
+    rt_failing_tlsf *failing = rt_failing_tlsf_init(memory, HEAP_BYTES);
+    rt_failures failures = { RT_FAILURES_NTH, 1, 0, 0 };
+    void *block = rt_failing_tlsf_malloc(failing, 100);
+    EXPECT(rt_failing_tlsf_arm(failing, &failures) == RT_OK);
+    EXPECT(rt_failing_tlsf_realloc_in_place(failing, block, 50) == RT_OK && rt_failing_tlsf_requests(failing) == 0);
+    EXPECT(rt_failing_tlsf_realloc_in_place(failing, block, 5000) == RT_ERROR_INJECTED);
+    EXPECT(rt_failing_tlsf_realloc_in_place(failing, block, 5000) == RT_OK && rt_failing_tlsf_requests(failing) == 2);
+
+    rt_quota_tlsf *quota = rt_quota_tlsf_init(memory, HEAP_BYTES);
+    rt_quota_limits limits = { 150, 3, 0 };
+    rt_quota_use used;
+    block = rt_quota_tlsf_malloc(quota, 100);
+    EXPECT(rt_quota_tlsf_set_limits(quota, 0, &limits) == RT_OK);
+    EXPECT(rt_quota_tlsf_realloc_in_place(quota, block, 151) == RT_ERROR_QUOTA);
+    EXPECT(rt_quota_tlsf_realloc_in_place(quota, block, 150) == RT_OK && rt_quota_tlsf_usable_size(quota, block) == 150);
+    EXPECT(rt_quota_tlsf_used(quota, 0, &used) == RT_OK && used.live_bytes == 150 && used.operations == 2);
+    limits.live_bytes = 0;
+    EXPECT(rt_quota_tlsf_set_limits(quota, 0, &limits) == RT_OK && rt_quota_tlsf_malloc(quota, 100) != NULL);
+    EXPECT(rt_quota_tlsf_realloc_in_place(quota, block, 20) == RT_ERROR_QUOTA);
+    EXPECT(rt_quota_tlsf_begin_period(quota) == RT_OK);
+    EXPECT(rt_quota_tlsf_realloc_in_place(quota, block, 5000) == RT_ERROR_NOT_IN_PLACE);
+    EXPECT(rt_quota_tlsf_used(quota, 0, &used) == RT_OK && used.live_bytes == 250 && used.operations == 1);
+
+    rt_traced_tlsf *traced = rt_traced_tlsf_init(memory, HEAP_BYTES);
+    block = rt_traced_tlsf_malloc(traced, 100);
+    EXPECT(rt_traced_tlsf_malloc(traced, 100) != NULL);
+    EXPECT(rt_traced_tlsf_realloc_in_place(traced, block, 5000) == RT_ERROR_NOT_IN_PLACE);
+    EXPECT(rt_traced_tlsf_recorded(traced) == 2);
+    EXPECT(rt_traced_tlsf_realloc_in_place(traced, block, 50) == RT_OK && rt_traced_tlsf_recorded(traced) == 3);
+}
+
 void test_debug_heaps(void) {
     guarded_tlsf_distinguishes_misuse();
     debug_tlsf_distinguishes_misuse();
@@ -229,5 +263,6 @@ void test_debug_heaps(void) {
     traced_tlsf_records();
     debug_tlsf_records();
     configurations_are_judged();
+    resizes_in_place_are_requests();
     printf("heaps for debugging\n");
 }

@@ -21,6 +21,7 @@ typedef struct {
     void (*free)(void *, void *);
     rt_error (*allocate)(void *, size_t, size_t, void **);
     rt_error (*reallocate)(void *, void **, size_t, size_t);
+    rt_error (*realloc_in_place)(void *, void *, size_t);
     size_t (*usable_size)(const void *, const void *);
     size_t (*largest)(const void *);
     rt_error (*stats)(const void *, rt_stats *);
@@ -63,6 +64,9 @@ typedef struct {
     static rt_error X##_reallocate(void *heap, void **block, size_t align, size_t size) { \
         return rt_##X##_reallocate(heap, block, align, size); \
     } \
+    static rt_error X##_realloc_in_place(void *heap, void *block, size_t size) { \
+        return rt_##X##_realloc_in_place(heap, block, size); \
+    } \
     static size_t X##_usable_size(const void *heap, const void *block) { return rt_##X##_usable_size(heap, block); } \
     static size_t X##_largest(const void *heap) { return rt_##X##_largest(heap); } \
     static rt_error X##_stats(const void *heap, rt_stats *stats) { return rt_##X##_stats(heap, stats); } \
@@ -78,7 +82,8 @@ DEBUG_ALLOCATORS(VERBS)
 
 #define LINE(X) \
     { #X, X##_init, X##_init_with, X##_malloc, X##_calloc, X##_aligned_alloc, X##_realloc, X##_free, X##_allocate, \
-      X##_reallocate, X##_usable_size, X##_largest, X##_stats, X##_walk, X##_check, rt_##X##_contract, rt_##X##_bound },
+      X##_reallocate, X##_realloc_in_place, X##_usable_size, X##_largest, X##_stats, X##_walk, X##_check, \
+      rt_##X##_contract, rt_##X##_bound },
 
 static const allocator allocators[] = { REGION_ALLOCATORS(LINE) DEBUG_ALLOCATORS(LINE) };
 
@@ -161,7 +166,24 @@ static bool is_for_debugging(const allocator *a) {
     return false DEBUG_ALLOCATORS(IS);
 }
 
+static bool takes_regions(const char *name) {
+#define IS_NAMED(X) || strcmp(name, #X) == 0
+    return false MULTI_REGION_ALLOCATORS(IS_NAMED);
+}
+
+// Whether a block grows into the free block after it: all heaps with boundary tags, except behind guards.
+static bool grows(const allocator *a) {
+    return takes_regions(a->name) || strcmp(a->name, "fast_fit") == 0 || strcmp(a->name, "quota_tlsf") == 0
+        || strcmp(a->name, "failing_tlsf") == 0 || strcmp(a->name, "traced_tlsf") == 0;
+}
+
 static bool has_stats(const allocator *a) { return strcmp(a->name, "tlsf_no_stats") != 0; }
+
+static size_t failures(const allocator *a, const void *heap) {
+    rt_stats stats;
+    (void) a->stats(heap, &stats);
+    return stats.failures;
+}
 
 static void a_heap_is_filled_and_emptied(const allocator *a) {
     void *heap = made(a);
@@ -301,6 +323,52 @@ static void resized_blocks_keep_their_content(const allocator *a) {
     EXPECT(a->check(heap, NULL) == RT_OK && toured(a, heap).live_blocks == 0);
 }
 
+static void blocks_are_resized_in_place(const allocator *a) {
+    void *heap = made(a);
+    live block = { a->malloc(heap, 100), 100 }, next = { a->malloc(heap, 100), 100 };
+    unsigned char *fence = a->malloc(heap, 16);
+    EXPECT(block.address != NULL && next.address != NULL && fence != NULL);
+    fill(&block, 7);
+    fill(&next, 9);
+    // Within the usable bytes every block stays, and has them.
+    size_t usable = a->usable_size(heap, block.address), most = usable, failed = failures(a, heap);
+    EXPECT(a->realloc_in_place(heap, block.address, usable) == RT_OK);
+    EXPECT(a->usable_size(heap, block.address) >= usable && holds(&block, 7, 100) && holds(&next, 9, 100));
+    EXPECT(a->realloc_in_place(heap, block.address, SIZE_MAX) == RT_ERROR_NOT_IN_PLACE);
+    EXPECT(a->realloc_in_place(heap, block.address, SIZE_MAX / 2) == RT_ERROR_NOT_IN_PLACE);
+    EXPECT(a->realloc_in_place(heap, block.address, HEAP_BYTES - 1) == RT_ERROR_NOT_IN_PLACE);
+    // Not counted as failures: 0 bytes are.
+    EXPECT(failures(a, heap) == failed);
+    EXPECT(a->realloc_in_place(heap, block.address, 0) == RT_ERROR_ZERO_SIZE);
+    EXPECT(failures(a, heap) == failed + has_stats(a));
+    // Refused or not, nothing is lost, and the block has every size up to the largest that was not refused.
+    a->free(heap, next.address);
+    for (size_t size = 1; size <= 400; size++) {
+        size_t before = a->usable_size(heap, block.address);
+        rt_error error = a->realloc_in_place(heap, block.address, size);
+        EXPECT(error == RT_OK || (error == RT_ERROR_NOT_IN_PLACE && size > before));
+        size_t now = a->usable_size(heap, block.address);
+        EXPECT(error == RT_OK ? now >= size : now == before);
+        if (error == RT_OK) {
+            EXPECT(block.address + size <= fence || block.address > fence);
+            EXPECT(size == 1 || block.address[size - 2] == (unsigned char) (size - 1));
+            block.address[size - 1] = (unsigned char) size;
+            most = size;
+        }
+        EXPECT(a->check(heap, NULL) == RT_OK);
+    }
+    EXPECT(most >= 1 && (!grows(a) || most >= 200));
+    for (size_t size = most; size > 0; size--) {
+        EXPECT(a->realloc_in_place(heap, block.address, size) == RT_OK);
+        EXPECT(block.address[size - 1] == (unsigned char) size && a->usable_size(heap, block.address) >= size);
+        EXPECT(a->check(heap, NULL) == RT_OK);
+    }
+    EXPECT(toured(a, heap).live_blocks == 2);
+    a->free(heap, block.address);
+    a->free(heap, fence);
+    EXPECT(a->check(heap, NULL) == RT_OK && toured(a, heap).live_blocks == 0);
+}
+
 static void misuse_is_reported(const allocator *a) {
     void *heap = made(a);
     const rt_contract *contract = a->contract();
@@ -327,6 +395,16 @@ static void misuse_is_reported(const allocator *a) {
         EXPECT(a->reallocate(heap, &place, 1, 100) == RT_ERROR_MISUSED && place == foreign && reports == 2);
         a->free(heap, (unsigned char *) other + 1);
         EXPECT(reports == 3);
+        // Of any size: a block that was freed, or is not one, or is not aligned.
+        const size_t sizes[] = { 1, 40, 100, HEAP_BYTES / 2, SIZE_MAX };
+        for (unsigned at = 0; at < 5; at++) {
+            EXPECT(a->realloc_in_place(heap, block, sizes[at]) == RT_ERROR_MISUSED && last_report.address == block);
+            EXPECT(a->realloc_in_place(heap, foreign, sizes[at]) == RT_ERROR_MISUSED);
+            EXPECT(last_report.kind == RT_MISUSE_FOREIGN_POINTER && last_report.address == foreign);
+            EXPECT(a->realloc_in_place(heap, (unsigned char *) other + 1, sizes[at]) == RT_ERROR_MISUSED);
+            EXPECT(reports == 6 + 3 * at);
+        }
+        reports = 3;
         rt_set_misuse_hook(NULL);
         a->free(heap, foreign);
         EXPECT(reports == 3);
@@ -348,6 +426,8 @@ static void missing_pointers_are_refused(const allocator *a) {
     EXPECT(a->realloc(NULL, NULL, 16) == NULL && a->realloc(NULL, &stats, 16) == NULL);
     EXPECT(a->allocate(NULL, 16, 16, &block) == RT_ERROR_NULL && a->allocate(heap, 16, 16, NULL) == RT_ERROR_NULL);
     EXPECT(a->reallocate(NULL, &block, 16, 16) == RT_ERROR_NULL && a->reallocate(heap, NULL, 16, 16) == RT_ERROR_NULL);
+    EXPECT(a->realloc_in_place(NULL, &stats, 16) == RT_ERROR_NULL);
+    EXPECT(a->realloc_in_place(heap, NULL, 16) == RT_ERROR_NULL && failures(a, heap) == 0);
     a->free(NULL, &stats);
     EXPECT(a->usable_size(NULL, &stats) == 0 && a->usable_size(heap, NULL) == 0 && a->largest(NULL) == 0);
     EXPECT(a->stats(NULL, &stats) == RT_ERROR_NULL && a->stats(heap, NULL) == RT_ERROR_NULL);
@@ -449,11 +529,6 @@ static void corruption_is_found(const allocator *a) {
 
 MULTI_REGION_ALLOCATORS(ADD_AND_REMOVE_REGIONS)
 
-static bool takes_regions(const char *name) {
-#define IS_NAMED(X) || strcmp(name, #X) == 0
-    return false MULTI_REGION_ALLOCATORS(IS_NAMED);
-}
-
 void test_region_allocators(void) {
     size_t count = sizeof allocators / sizeof allocators[0];
     for (size_t number = 0; number < count; number++) {
@@ -466,6 +541,7 @@ void test_region_allocators(void) {
         cleared_memory_is_zero(a);
         impossible_requests_say_why(a);
         resized_blocks_keep_their_content(a);
+        blocks_are_resized_in_place(a);
         misuse_is_reported(a);
         corruption_is_found(a);
     }

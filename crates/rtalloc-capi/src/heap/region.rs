@@ -10,7 +10,7 @@ use crate::report::{rt_corruption, rt_stats, rt_visitor};
 use core::ffi::c_void;
 use core::mem::{ManuallyDrop, transmute_copy};
 use core::ptr::{NonNull, null_mut};
-use rtalloc::contract::RegionId;
+use rtalloc::contract::{RegionId, ResizeInPlace};
 use rtalloc::limits::Limit;
 use rtalloc::{MultiRegion, RegionAllocator};
 
@@ -119,6 +119,21 @@ pub(crate) unsafe fn reallocate<A: RegionAllocator<'static>>(
             None => heap.allocate_bytes(size, align),
         };
         stored(answer, place)
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn realloc_in_place<A: ResizeInPlace<'static>>(
+    heap: *mut c_void,
+    block: *mut c_void,
+    size: usize,
+) -> rt_error {
+    let (Some(heap), Some(block)) = (NonNull::new(heap), NonNull::new(block)) else { return RT_ERROR_NULL };
+    // SAFETY: heap and block are live.
+    match unsafe { value::<A>(heap).resize_in_place(block.cast(), size, 1) } {
+        Ok(true) => RT_OK,
+        Ok(false) => RT_ERROR_NOT_IN_PLACE,
+        Err(error) => error.into(),
     }
 }
 

@@ -43,7 +43,7 @@ use super::front::{Name, divide};
 use crate::concurrent::LINE_BYTES;
 use crate::contract::{
     AllocError, Block, Coalescing, Contract, Corruption, InPieces, InitError, LoopBound, Observable, Pieces,
-    RegionAllocator, SetAside, Stats, loop_bound,
+    RegionAllocator, ResizeInPlace, SetAside, Stats, loop_bound,
 };
 use crate::mechanism::pair_result::PairResult;
 use core::fmt;
@@ -604,6 +604,20 @@ impl<'r, H: SetAside<'r> + InPieces<'r>> Cached<'r, H> {
     }
 }
 
+// SAFETY: the inner heap resizes its block.
+unsafe impl<'r, H: SetAside<'r> + ResizeInPlace<'r>> ResizeInPlace<'r> for Cached<'r, H> {
+    #[inline(always)]
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control_mut().heap.resize_in_place(block, size_bytes, align_bytes) }
+    }
+}
+
 // SAFETY: the control structure's parts do not overlap; all else is the inner heap's, for which blocks in the lists are
 // live.
 unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
@@ -675,17 +689,6 @@ unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
         let taken = self.take_next(place)?;
         // SAFETY: the block was set aside, and no one uses it.
         Some(taken.and_then(|block| unsafe { self.control_mut().heap.deallocate_in_piece(block) }))
-    }
-
-    #[inline(always)]
-    unsafe fn resize_in_place(
-        &mut self,
-        block: NonNull<u8>,
-        size_bytes: usize,
-        align_bytes: usize,
-    ) -> Result<bool, AllocError> {
-        // SAFETY: as the caller guarantees.
-        unsafe { self.control_mut().heap.resize_in_place(block, size_bytes, align_bytes) }
     }
 
     unsafe fn walk_piece(&self, piece: Range<usize>, visitor: &mut dyn FnMut(Block)) {

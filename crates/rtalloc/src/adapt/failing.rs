@@ -70,7 +70,8 @@
 
 use super::front::{Name, divide};
 use crate::contract::{
-    AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
+    AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError,
+    ResizeInPlace, Stats,
 };
 use crate::region::overlaps;
 use core::alloc::Layout;
@@ -254,6 +255,18 @@ impl<'r, H: RegionAllocator<'r>> Failing<'r, H> {
         Ok(())
     }
 
+    /// Counts a request to resize a block that needs memory, and refuses it if the plan says so.
+    ///
+    /// # Safety
+    ///
+    /// As [`RegionAllocator::usable_size`].
+    #[inline(always)]
+    unsafe fn pass_resize(&self, block: NonNull<u8>, size_bytes: usize, align_bytes: usize) -> Result<(), AllocError> {
+        let is_request = self.is_armed() && size_bytes != 0 && align_bytes.is_power_of_two();
+        // SAFETY: the caller guarantees that the block is live in this heap.
+        if is_request && unsafe { self.needs_memory(block, size_bytes, align_bytes) } { self.pass() } else { Ok(()) }
+    }
+
     /// Whether a block must move to have this size and alignment.
     ///
     /// # Safety
@@ -319,10 +332,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe {
-            let is_request = self.is_armed() && size_bytes != 0 && align_bytes.is_power_of_two();
-            if is_request && self.needs_memory(block, size_bytes, align_bytes) {
-                self.pass()?;
-            }
+            self.pass_resize(block, size_bytes, align_bytes)?;
             self.heap_mut().reallocate_bytes(block, size_bytes, align_bytes)
         }
     }
@@ -385,6 +395,22 @@ unsafe impl<'r, H: MultiRegion<'r>> MultiRegion<'r> for Failing<'r, H> {
 impl<'r, H: RegionAllocator<'r>> fmt::Debug for Failing<'r, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {:p}", Self::CONTRACT.name, self.control)
+    }
+}
+
+// SAFETY: the inner heap resizes its block.
+unsafe impl<'r, H: ResizeInPlace<'r>> ResizeInPlace<'r> for Failing<'r, H> {
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        // SAFETY: the caller guarantees that the block is live in this heap.
+        unsafe {
+            self.pass_resize(block, size_bytes, align_bytes)?;
+            self.heap_mut().resize_in_place(block, size_bytes, align_bytes)
+        }
     }
 }
 

@@ -40,7 +40,9 @@
 
 use super::frames::{Frames, Record, State};
 use super::front::{Name, divide};
-use crate::contract::{AllocError, Block, Contract, Corruption, InitError, MisuseKind, RegionAllocator, Stats};
+use crate::contract::{
+    AllocError, Block, Contract, Corruption, InitError, MisuseKind, RegionAllocator, ResizeInPlace, Stats,
+};
 use crate::hook;
 use crate::mechanism::stats::{StatsPolicy, WithStats};
 use core::cell::Cell;
@@ -479,14 +481,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
     ) -> Result<NonNull<u8>, AllocError> {
         let request_bytes = self.validate(size_bytes, align_bytes)?;
         let payload = block.addr().get();
-        let control = self.control();
-        let record = match control.frames.find(payload) {
-            Some((record, State::Live)) => record,
-            _ => {
-                Self::report(control.frames.diagnose(&control.heap, payload), payload);
-                return Err(AllocError::Misused);
-            }
-        };
+        let record = self.live(payload)?;
         self.admit(record.tag, size_bytes.saturating_sub(record.size_bytes))?;
         let old_bytes = record.size_bytes;
         // A block that shrinks stays. The inner heap may move one that grows to a place where its payload has only the
@@ -495,7 +490,10 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         let may_move = align_bytes <= Frames::<H, 0>::UNIT && !is_displaced;
         let stays = payload & (align_bytes - 1) == 0 && size_bytes <= old_bytes;
         let answer = if stays || may_move {
-            self.resize_beneath(payload, record, size_bytes)
+            self.resize_beneath(payload, record, size_bytes, |heap, block, needed_bytes| {
+                // SAFETY: the block is live. If it moves, it leaves no record that looks live.
+                unsafe { heap.reallocate_bytes(block, needed_bytes, Frames::<H, 0>::UNIT) }
+            })
         } else {
             self.take(request_bytes, size_bytes, align_bytes, record.tag).inspect(|moved| {
                 // SAFETY: both blocks are live and disjoint, and both are at least as long as the copy.
@@ -509,17 +507,33 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         answer
     }
 
-    /// Lets the inner heap resize a block.
+    /// The record of a live block; reports the address if there is none.
     #[inline(always)]
-    fn resize_beneath(&mut self, payload: usize, record: Record, size_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+    fn live(&self, payload: usize) -> Result<Record, AllocError> {
+        let control = self.control();
+        match control.frames.find(payload) {
+            Some((record, State::Live)) => Ok(record),
+            _ => {
+                Self::report(control.frames.diagnose(&control.heap, payload), payload);
+                Err(AllocError::Misused)
+            }
+        }
+    }
+
+    /// Lets the inner heap resize a block, by a function of the heap, the inner block and its new size.
+    #[inline(always)]
+    fn resize_beneath(
+        &mut self,
+        payload: usize,
+        record: Record,
+        size_bytes: usize,
+        resize: impl FnOnce(&mut H, NonNull<u8>, usize) -> Result<NonNull<u8>, AllocError>,
+    ) -> Result<NonNull<u8>, AllocError> {
         let control = self.control_mut();
-        let needed_bytes = record.offset_bytes + size_bytes;
         let block = Frames::<H, 0>::pointer(payload - record.offset_bytes);
-        // SAFETY: the block is live. If it moves, it leaves no record that looks live.
-        let answer = unsafe {
-            control.frames.unseal(payload);
-            control.heap.reallocate_bytes(block, needed_bytes, Frames::<H, 0>::UNIT)
-        };
+        // SAFETY: the block is live.
+        unsafe { control.frames.unseal(payload) };
+        let answer = resize(&mut control.heap, block, record.offset_bytes + size_bytes);
         let (payload, now) = match answer {
             Ok(block) => (block.expose_provenance().get() + record.offset_bytes, Record { size_bytes, ..record }),
             Err(_) => (payload, record),
@@ -718,6 +732,46 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
 impl<'r, H: RegionAllocator<'r>, const PARTS: usize> fmt::Debug for Quota<'r, H, PARTS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {:p}", Self::NAME, self.control)
+    }
+}
+
+// SAFETY: the inner heap's block has room for the record and the payload.
+/// The request counts as an operation of its component, whether or not the block fits.
+unsafe impl<'r, H: ResizeInPlace<'r>, const PARTS: usize> ResizeInPlace<'r> for Quota<'r, H, PARTS> {
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        match self.fit(block.addr().get(), size_bytes, align_bytes) {
+            Ok(()) => Ok(true),
+            Err(AllocError::Exhausted | AllocError::TooLarge) => Ok(false),
+            Err(error) => Err(self.refuse(error)),
+        }
+    }
+}
+
+impl<'r, H: ResizeInPlace<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
+    /// Resizes a block where it is; [`AllocError::Exhausted`] or [`AllocError::TooLarge`] if it does not fit.
+    fn fit(&mut self, payload: usize, size_bytes: usize, align_bytes: usize) -> Result<(), AllocError> {
+        let valid = self.validate(size_bytes, align_bytes);
+        if !matches!(valid, Ok(_) | Err(AllocError::TooLarge)) {
+            valid?;
+        }
+        let record = self.live(payload)?;
+        valid?;
+        if payload & (align_bytes - 1) != 0 {
+            return Err(AllocError::Exhausted);
+        }
+        self.admit(record.tag, size_bytes.saturating_sub(record.size_bytes))?;
+        self.resize_beneath(payload, record, size_bytes, |heap, block, needed_bytes| {
+            // SAFETY: the block is live.
+            let is_done = unsafe { heap.resize_in_place(block, needed_bytes, Frames::<H, 0>::UNIT) }?;
+            if is_done { Ok(block) } else { Err(AllocError::Exhausted) }
+        })?;
+        self.charge(record.tag, record.size_bytes, size_bytes);
+        Ok(())
     }
 }
 

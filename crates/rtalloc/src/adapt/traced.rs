@@ -36,7 +36,8 @@
 use super::lock::Lock;
 use super::locked::Locked;
 use crate::contract::{
-    AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
+    AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError,
+    ResizeInPlace, Stats,
 };
 use crate::region::overlaps;
 use core::fmt;
@@ -381,15 +382,21 @@ impl<'r, H> Traced<'r, H> {
         Begun { place, what }
     }
 
-    /// Records the outcome, and counts the record.
+    /// Records the outcome. The record is not read until it is counted.
     #[inline(always)]
-    fn end(&mut self, begun: Begun, ended: usize, address: usize) {
+    fn close(&mut self, begun: Begun, ended: usize, address: usize) {
         let record = begun.place.as_ptr();
         // SAFETY: the place is a record of the ring, which is borrowed exclusively.
         unsafe {
             (*record).address = address;
             (*record).what = begun.what | ended << OUTCOME_SHIFT;
         }
+    }
+
+    /// Records the outcome, and counts the record.
+    #[inline(always)]
+    fn end(&mut self, begun: Begun, ended: usize, address: usize) {
+        self.close(begun, ended, address);
         let head = self.head_mut();
         let next = head.next.value.wrapping_add(1);
         let count = head.count.wrapping_add(1);
@@ -663,6 +670,29 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, Traced<'r, H>, L> {
 impl<'r, H: RegionAllocator<'r>> fmt::Debug for Traced<'r, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} with a flight recorder, at {:p}", H::CONTRACT.name, self.head)
+    }
+}
+
+// SAFETY: the inner heap resizes its block.
+/// A block that does not fit where it is changes nothing, and is not recorded.
+unsafe impl<'r, H: ResizeInPlace<'r>> ResizeInPlace<'r> for Traced<'r, H> {
+    #[inline(always)]
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        let from = self.offset(block);
+        let begun = self.begin(Record::begun(kind::REALLOCATE, align_bytes), 0, size_bytes, from);
+        // SAFETY: the caller guarantees that the block is live in this heap.
+        let answer = unsafe { self.heap().resize_in_place(block, size_bytes, align_bytes) };
+        match answer {
+            Ok(true) => self.end(begun, outcome::DONE, from),
+            Ok(false) => self.close(begun, outcome::DONE, from),
+            Err(error) => self.end(begun, refusal(error), 0),
+        }
+        answer
     }
 }
 

@@ -181,6 +181,35 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     fn fingerprint(&self, word: &mut dyn FnMut(usize));
 }
 
+/// A region allocator that resizes a block where it is, on request.
+///
+/// # Safety
+///
+/// As [`RegionAllocator`]: a block that was resized is at least as large as requested, and does not overlap another.
+pub unsafe trait ResizeInPlace<'r>: RegionAllocator<'r> {
+    /// Resizes a block if it need not move; returns whether it did. A block of which the usable bytes suffice need not. A
+    /// size that the heap never serves does not fit, and the block is checked all the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes), which returns them before it moves a block, except
+    /// for [`AllocError::TooLarge`].
+    ///
+    /// # Safety
+    ///
+    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes).
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::reallocate`], without a copy.
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError>;
+}
+
 /// A region allocator whose heap can take further regions at run time.
 ///
 /// # Safety
@@ -243,7 +272,7 @@ pub type Pieces<'a> = dyn Fn(&mut dyn FnMut(Range<usize>)) + 'a;
 ///
 /// As [`Observable`]. Blocks lie in the pieces, and no block is in two. The queries of [`Observable`] may be made
 /// through any heap of the same type, span and piece length.
-pub unsafe trait InPieces<'r>: Observable<'r> {
+pub unsafe trait InPieces<'r>: Observable<'r> + ResizeInPlace<'r> {
     /// Bytes of a piece that its largest block does not have.
     const OVERHEAD_BYTES: usize;
 
@@ -344,28 +373,6 @@ pub unsafe trait InPieces<'r>: Observable<'r> {
         let _ = place;
         None
     }
-
-    /// Resizes a block if it need not move; returns whether it did. A size that no piece serves does not fit, and the
-    /// block is checked all the same.
-    ///
-    /// # Errors
-    ///
-    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes), which returns them before it moves a block, except
-    /// for [`AllocError::TooLarge`].
-    ///
-    /// # Safety
-    ///
-    /// As [`reallocate_bytes`](RegionAllocator::reallocate_bytes).
-    ///
-    /// # Time
-    ///
-    /// As [`Contract::reallocate`], without a copy.
-    unsafe fn resize_in_place(
-        &mut self,
-        block: NonNull<u8>,
-        size_bytes: usize,
-        align_bytes: usize,
-    ) -> Result<bool, AllocError>;
 
     /// As [`walk`](RegionAllocator::walk), for one piece.
     ///

@@ -11,7 +11,9 @@
 //! The boundary-tag heap ([`boundary_tag`](super::boundary_tag)) is not built on this: it accepts further regions, and
 //! its control structure lies around the base from which its offsets count.
 
-use crate::contract::{AllocError, Block, Contract, Corruption, InitError, MisuseKind, RegionAllocator, Stats};
+use crate::contract::{
+    AllocError, Block, Contract, Corruption, InitError, MisuseKind, RegionAllocator, ResizeInPlace, Stats,
+};
 use crate::hook;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::stats::{NoStats, StatsPolicy};
@@ -275,6 +277,29 @@ impl<'r, P: Policy, T: StatsPolicy> PolicyHeap<'r, P, T> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller guarantees a block of this heap. Old and new block are disjoint, and both are at least as
+        // long as the copy.
+        unsafe {
+            let Some(usable_bytes) = self.try_in_place(block, size_bytes, align_bytes)? else { return Ok(block) };
+            let moved = self.serve(size_bytes, align_bytes)?;
+            core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes));
+            self.deallocate(block);
+            Ok(moved)
+        }
+    }
+
+    /// Resizes a block if the policy can; otherwise returns its usable bytes.
+    ///
+    /// # Safety
+    ///
+    /// As [`RegionAllocator::reallocate_bytes`].
+    #[inline(always)]
+    unsafe fn try_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<Option<usize>, AllocError> {
         let address = block.addr().get();
         if !align_bytes.is_power_of_two() {
             return Err(self.refuse(AllocError::Alignment));
@@ -282,29 +307,26 @@ impl<'r, P: Policy, T: StatsPolicy> PolicyHeap<'r, P, T> {
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
         }
-        // SAFETY: `begin` ran when the heap was made.
-        let usable_bytes = match unsafe { self.policy().find(address) } {
-            Ok(usable_bytes) => usable_bytes,
-            Err(kind) => {
-                Self::report(kind, address);
-                return Err(self.refuse(AllocError::Misused));
-            }
-        };
+        let usable_bytes = self.checked(address)?;
         if address & (align_bytes - 1) == 0 {
             // SAFETY: the policy found the block live with this size.
             if let Some(fitted) = unsafe { self.policy_mut().fit_in_place(address, usable_bytes, size_bytes) } {
                 self.stats_mut().freed(usable_bytes);
                 self.count_allocated(Served { address, usable_bytes: fitted });
-                return Ok(block);
+                return Ok(None);
             }
         }
-        let moved = self.serve(size_bytes, align_bytes)?;
-        // SAFETY: both blocks are live and do not overlap, and both are at least as long as the copy.
-        unsafe {
-            core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes));
-            self.deallocate(block);
-        }
-        Ok(moved)
+        Ok(Some(usable_bytes))
+    }
+
+    /// The usable bytes of the live block at an address; reports it if there is none.
+    #[inline(always)]
+    fn checked(&mut self, address: usize) -> Result<usize, AllocError> {
+        // SAFETY: `begin` ran when the heap was made.
+        unsafe { self.policy().find(address) }.map_err(|kind| {
+            Self::report(kind, address);
+            self.refuse(AllocError::Misused)
+        })
     }
 }
 
@@ -400,5 +422,22 @@ unsafe impl<'r, P: Policy, T: StatsPolicy> RegionAllocator<'r> for PolicyHeap<'r
     fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         // SAFETY: `begin` ran when the heap was made.
         unsafe { self.policy().fingerprint(word) }
+    }
+}
+
+// SAFETY: `Policy` guarantees disjoint blocks of the sizes that it returns.
+unsafe impl<'r, P: Policy, T: StatsPolicy> ResizeInPlace<'r> for PolicyHeap<'r, P, T> {
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        // No block is as large, but this one must be live all the same.
+        if self.is_unservable(size_bytes) && size_bytes != 0 {
+            return self.checked(block.addr().get()).map(|_| false);
+        }
+        // SAFETY: the caller guarantees a block of this heap.
+        unsafe { self.try_in_place(block, size_bytes, align_bytes) }.map(|unfit| unfit.is_none())
     }
 }

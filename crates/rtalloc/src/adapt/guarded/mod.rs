@@ -60,7 +60,8 @@ mod regions;
 use super::frames::{Frames, Record, State, fill, is_filled};
 use super::front::{Name, divide};
 use crate::contract::{
-    AllocError, Block, Coalescing, Contract, Corruption, Cost, InitError, MisuseKind, RegionAllocator, Stats,
+    AllocError, Block, Coalescing, Contract, Corruption, Cost, InitError, MisuseKind, RegionAllocator, ResizeInPlace,
+    Stats,
 };
 use crate::hook;
 use crate::mechanism::stats::{StatsPolicy, WithStats};
@@ -354,15 +355,12 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
             Err(error) => return Err(self.refuse(error)),
         };
         let payload = block.addr().get();
-        let record = match self.examine(payload) {
-            Ok(record) => record,
-            Err(kind) => {
-                Self::report(kind, payload);
-                return Err(self.refuse(AllocError::Misused));
-            }
-        };
+        let record = self.live(payload)?;
         if payload & (align_bytes - 1) == 0 && size_bytes <= self.room_bytes(payload, record) {
-            return Ok(self.resize_in_place(payload, record, size_bytes));
+            return Ok(self.refit(payload, record, size_bytes, |heap, block, needed_bytes| {
+                // SAFETY: the block is live.
+                unsafe { heap.reallocate_bytes(block, needed_bytes, Frames::<H, FENCE>::UNIT) }.ok()
+            }));
         }
         let moved = match self.serve(request_bytes, size_bytes, align_bytes) {
             Ok(moved) => moved,
@@ -374,6 +372,15 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         Ok(moved)
     }
 
+    /// The record of a live block; reports the address if there is none, or its fences were written.
+    #[inline(always)]
+    fn live(&mut self, payload: usize) -> Result<Record, AllocError> {
+        self.examine(payload).map_err(|kind| {
+            Self::report(kind, payload);
+            self.refuse(AllocError::Misused)
+        })
+    }
+
     /// Bytes that a payload may have in place.
     #[inline(always)]
     fn room_bytes(&self, payload: usize, record: Record) -> usize {
@@ -383,8 +390,16 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         usable_bytes.saturating_sub(record.offset_bytes + FENCE)
     }
 
-    /// Gives a block another size for which it has room.
-    fn resize_in_place(&mut self, payload: usize, record: Record, size_bytes: usize) -> NonNull<u8> {
+    /// Gives a block another size for which it has room. A function lets the inner heap shrink the block to a size; it
+    /// returns the block, or `None` if it is unchanged.
+    #[inline(always)]
+    fn refit(
+        &mut self,
+        payload: usize,
+        record: Record,
+        size_bytes: usize,
+        shrink: impl FnOnce(&mut H, NonNull<u8>, usize) -> Option<NonNull<u8>>,
+    ) -> NonNull<u8> {
         let old_bytes = record.size_bytes;
         let control = self.control_mut();
         let mut block = payload - record.offset_bytes;
@@ -396,10 +411,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
                 fill(payload + size_bytes, old_bytes - size_bytes, FREED);
                 control.frames.unseal(payload);
                 let needed_bytes = record.offset_bytes + size_bytes + FENCE;
-                let unit_bytes = Frames::<H, FENCE>::UNIT;
-                if let Ok(kept) =
-                    control.heap.reallocate_bytes(Frames::<H, FENCE>::pointer(block), needed_bytes, unit_bytes)
-                {
+                if let Some(kept) = shrink(&mut control.heap, Frames::<H, FENCE>::pointer(block), needed_bytes) {
                     block = kept.expose_provenance().get();
                 }
             }
@@ -586,5 +598,33 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
 impl<'r, H: RegionAllocator<'r>, const FENCE: usize> fmt::Debug for Guarded<'r, H, FENCE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {:p}", Self::NAME, self.control)
+    }
+}
+
+// SAFETY: the inner heap's block has room for the record, the payload and the fences.
+/// A block grows into what its block of the inner heap has, not into free memory after that.
+unsafe impl<'r, H: ResizeInPlace<'r>, const FENCE: usize> ResizeInPlace<'r> for Guarded<'r, H, FENCE> {
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        let is_too_large = match self.validate(size_bytes, align_bytes) {
+            Ok(_) => false,
+            Err(AllocError::TooLarge) => true,
+            Err(error) => return Err(self.refuse(error)),
+        };
+        let payload = block.addr().get();
+        let record = self.live(payload)?;
+        if is_too_large || payload & (align_bytes - 1) != 0 || size_bytes > self.room_bytes(payload, record) {
+            return Ok(false);
+        }
+        self.refit(payload, record, size_bytes, |heap, block, needed_bytes| {
+            // SAFETY: the block is live.
+            let is_done = unsafe { heap.resize_in_place(block, needed_bytes, Frames::<H, FENCE>::UNIT) };
+            (is_done == Ok(true)).then_some(block)
+        });
+        Ok(true)
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{Front, Header, Named, TagHeap, index_word_at, sentinels_at};
-use crate::contract::{AllocError, Block, Corruption, InPieces, InitError, Pieces};
+use crate::contract::{Block, Corruption, InPieces, InitError, Pieces};
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
@@ -133,20 +133,6 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
         };
         let first = self.memory().address(start);
         Some(first.wrapping_sub(W::GRANULE)..first.wrapping_add(size))
-    }
-
-    unsafe fn resize_in_place(
-        &mut self,
-        block: NonNull<u8>,
-        size_bytes: usize,
-        align_bytes: usize,
-    ) -> Result<bool, AllocError> {
-        // No piece is as large, but the block must be one all the same.
-        if self.is_unservable(size_bytes) && size_bytes != 0 {
-            return self.checked(block.addr().get()).map(|_| false);
-        }
-        // SAFETY: the caller guarantees a block of this heap.
-        unsafe { self.try_in_place(block, size_bytes, align_bytes) }.map(|unfit| unfit.is_none())
     }
 
     unsafe fn walk_piece(&self, piece: Range<usize>, visitor: &mut dyn FnMut(Block)) {

@@ -1,7 +1,7 @@
 //! Reallocation in a tag heap: in place if the neighbours allow, otherwise by moving.
 
 use super::{Header, LiveBlock, Named, TagHeap};
-use crate::contract::{AllocError, RegionAllocator};
+use crate::contract::{AllocError, RegionAllocator, ResizeInPlace};
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
@@ -42,7 +42,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// As [`RegionAllocator::reallocate_bytes`].
     #[inline(always)]
-    pub(super) unsafe fn try_in_place(
+    unsafe fn try_in_place(
         &mut self,
         pointer: NonNull<u8>,
         size_bytes: usize,
@@ -69,7 +69,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
 
     /// The live block at an address, if all tags around it agree; reports it otherwise.
     #[inline(always)]
-    pub(super) fn checked(&mut self, address: usize) -> Result<LiveBlock<W, G>, AllocError> {
+    fn checked(&mut self, address: usize) -> Result<LiveBlock<W, G>, AllocError> {
         self.live_block(address, usize::MAX, false).ok_or_else(|| {
             self.by_value().report_misuse(address);
             self.by_value().refuse(AllocError::Misused)
@@ -113,5 +113,22 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             (*self.front()).stats.block_freed(size, W::BYTES);
             self.count_allocated(block, new_size);
         }
+    }
+}
+
+// SAFETY: a block takes the free block after it, or a part of it, which leaves the index.
+unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> ResizeInPlace<'r> for TagHeap<'r, I, W, T, G> {
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<bool, AllocError> {
+        // No block is as large, but this one must be live all the same.
+        if self.is_unservable(size_bytes) && size_bytes != 0 {
+            return self.checked(block.addr().get()).map(|_| false);
+        }
+        // SAFETY: the caller guarantees a block of this heap.
+        unsafe { self.try_in_place(block, size_bytes, align_bytes) }.map(|unfit| unfit.is_none())
     }
 }
