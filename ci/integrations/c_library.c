@@ -115,7 +115,8 @@ int main(void) {
     // Freed: a second free is misuse.
     EXPECT(misuses == 0);
     free(block);
-    EXPECT(realloc(block, 20) == NULL && misuses == 2);
+    EXPECT(realloc(block, 20) == NULL && realloc(block, 500) == NULL && misuses == 3);
+    EXPECT(realloc((void *)8, 20) == NULL && realloc((void *)8, 500) == NULL && misuses == 5);
 
     void *aligned = aligned_alloc(256, 100);
     EXPECT(aligned != NULL && (uintptr_t)aligned % 256 == 0);

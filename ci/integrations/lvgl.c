@@ -171,6 +171,7 @@ int main(void) {
     lv_free(block);
     lv_free(block);
     EXPECT(misuses == 1 && lv_mem_test() == LV_RESULT_OK);
+    EXPECT(lv_realloc((void *)8, 50) == NULL && lv_realloc((void *)8, 500) == NULL && misuses == 3);
     // An overwritten tag is found.
     memset(zeroed, 255, 120);
     EXPECT(lv_mem_test() == LV_RESULT_INVALID);

@@ -190,6 +190,11 @@ int main(void) {
     block = allocate(100);
     release(after);
     EXPECT(resize(after, 50) == NULL && resize(after, 500) == NULL && misuses == 3);
+    EXPECT(resize((void *)8, 50) == NULL && resize((void *)8, 500) == NULL && misuses == 5);
+    // A refusal is counted once.
+    rt_stats before, refused;
+    EXPECT(rtalloc_rcutils_stats(&allocator, &before) == RT_OK && resize(block, 8000) == NULL);
+    EXPECT(rtalloc_rcutils_stats(&allocator, &refused) == RT_OK && refused.failures == before.failures + 1);
     release(block);
     EXPECT(live_bytes() == 0);
     printf("threads: 4, largest request of 8 KiB: %zu\n", largest());

@@ -62,8 +62,23 @@ static void exercised(const struct heap *heap, const int *lock) {
     EXPECT(heap->resize(block, 0) == NULL);
     heap->release(block);
     EXPECT(misuses == 2);
-    misuses = 0;
     EXPECT(lock == NULL || copies > 100);
+    // A block grows where it is if it can, without a copy.
+    block = heap->allocate(100);
+    void *after = heap->allocate(100), *last = heap->allocate(100);
+    copies = 0;
+    heap->release(after);
+    EXPECT(heap->resize(block, 150) == block && copies == 0);
+    void *moved = heap->resize(block, 500);
+    EXPECT(moved != NULL && moved != block && (lock == NULL || copies == 1));
+    // What is not a live block is reported once, and not copied.
+    copies = 0;
+    EXPECT(heap->resize(block, 50) == NULL && heap->resize(block, 1000) == NULL && misuses == 4);
+    EXPECT(heap->resize((void *)8, 50) == NULL && heap->resize((void *)8, 1000) == NULL && misuses == 6);
+    EXPECT(copies == 0);
+    heap->release(moved);
+    heap->release(last);
+    misuses = 0;
     held = NULL;
 }
 

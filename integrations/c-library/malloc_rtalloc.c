@@ -41,6 +41,7 @@ extern unsigned char RTALLOC_HEAP_START[], RTALLOC_HEAP_END[];
 #define PARAMETERS(...) (__VA_ARGS__)
 #define NO_PARAMETERS (void)
 #define NAME(name) name
+#define OWN(name, argument) name(argument)
 #define LOCK() __LIBC_LOCK()
 #define UNLOCK() __LIBC_UNLOCK()
 #define FAIL(number) (errno = (number))
@@ -49,6 +50,7 @@ extern unsigned char RTALLOC_HEAP_START[], RTALLOC_HEAP_END[];
 #define PARAMETERS(...) (struct _reent *reent, __VA_ARGS__)
 #define NO_PARAMETERS (struct _reent *reent)
 #define NAME(name) _##name##_r
+#define OWN(name, argument) _##name##_r(reent, argument)
 #define LOCK() __malloc_lock(reent)
 #define UNLOCK() __malloc_unlock(reent)
 #define FAIL(number) (__errno_r(reent) = (number))
@@ -115,43 +117,27 @@ void NAME(free) PARAMETERS(void *block) {
     UNLOCK();
 }
 
-// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
-// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
-// there is room elsewhere; otherwise it can only grow where it is.
-static void *resize(void *block, size_t size, size_t *usable) {
-    *usable = CALL(usable_size, (heap, block));
-    if (size > *usable) {
-        // A block that keeps its size is live.
-        if (CALL(realloc, (heap, block, *usable + (*usable == 0))) == NULL)
-            return NULL;
-        void *moved = CALL(malloc, (heap, size));
-        if (moved != NULL)
-            return moved;
-    }
-    return CALL(realloc, (heap, block, size));
-}
-
 // A size of 0 frees the block.
 void *NAME(realloc) PARAMETERS(void *block, size_t size) {
-    void *resized = NULL;
-    size_t usable = 0;
-    LOCK();
     if (block == NULL)
-        resized = allocate(0, size);
-    else if (size == 0)
-        CALL(free, (heap, block));
-    else
-        resized = resize(block, size, &usable);
-    UNLOCK();
-    if (resized == NULL && (block == NULL || size != 0))
-        FAIL(ENOMEM);
-    if (resized != NULL && block != NULL && resized != block) {
-        memcpy(resized, block, usable);
-        LOCK();
-        CALL(free, (heap, block));
-        UNLOCK();
+        return OWN(malloc, size);
+    if (size == 0) {
+        OWN(free, block);
+        return NULL;
     }
-    return resized;
+    LOCK();
+    const rt_error error = CALL(realloc_in_place, (heap, block, size));
+    UNLOCK();
+    if (error == RT_OK)
+        return block;
+    void *moved = error == RT_ERROR_NOT_IN_PLACE ? OWN(malloc, size) : NULL;
+    if (moved == NULL) {
+        FAIL(ENOMEM);
+        return NULL;
+    }
+    memcpy(moved, block, OWN(malloc_usable_size, block));
+    OWN(free, block);
+    return moved;
 }
 
 // Needs no lock: while a block is live, only a flag of its tag changes, by an atomic store.

@@ -101,22 +101,6 @@ void multi_heap_aligned_free(multi_heap_handle_t heap, void *p) {
     multi_heap_free(heap, p);
 }
 
-// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
-// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
-// there is room elsewhere; otherwise it can only grow where it is.
-static void *resize(multi_heap_handle_t heap, void *block, size_t size, size_t *usable) {
-    *usable = rt_tlsf_usable_size(heap->heap, block);
-    if (size > *usable) {
-        // A block that keeps its size is live.
-        if (rt_tlsf_realloc(heap->heap, block, *usable + (*usable == 0)) == NULL)
-            return NULL;
-        void *moved = rt_tlsf_malloc(heap->heap, size);
-        if (moved != NULL)
-            return moved;
-    }
-    return rt_tlsf_realloc(heap->heap, block, size);
-}
-
 void *multi_heap_realloc(multi_heap_handle_t heap, void *p, size_t size) {
     if (heap == NULL)
         return NULL;
@@ -126,12 +110,15 @@ void *multi_heap_realloc(multi_heap_handle_t heap, void *p, size_t size) {
     }
     if (p == NULL)
         return multi_heap_malloc(heap, size);
-    size_t usable;
     LOCK(heap);
-    void *block = counted(heap, resize(heap, p, size, &usable));
+    const rt_error error = rt_tlsf_realloc_in_place(heap->heap, p, size);
+    (void)counted(heap, p);
     UNLOCK(heap);
-    if (block != NULL && block != p) {
-        memcpy(block, p, usable);
+    if (error != RT_ERROR_NOT_IN_PLACE)
+        return error == RT_OK ? p : NULL;
+    void *block = multi_heap_malloc(heap, size);
+    if (block != NULL) {
+        memcpy(block, p, rt_tlsf_usable_size(heap->heap, p));
         multi_heap_free(heap, p);
     }
     return block;

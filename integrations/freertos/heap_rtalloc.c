@@ -1,8 +1,8 @@
 // The heap of FreeRTOS on rtalloc: build this file instead of heap_4.c or heap_5.c. README.md has the settings.
 //
 // pvPortMalloc(), vPortFree() and the counts are O(1). Operations exclude each other by taskENTER_CRITICAL(), for the
-// time of one operation of rtalloc (three for pvPortRealloc) and a few counts: no loop, no copy and no clearing of
-// memory is inside. Only the first request has loops: it makes the heap.
+// time of one operation of rtalloc and a few counts: no loop, no copy and no clearing of memory is inside. Only the first
+// request has loops: it makes the heap.
 //
 // Licence: MIT OR Apache-2.0.
 
@@ -135,6 +135,7 @@ static void prvCountAllocation(void *pv) {
     traceMALLOC(pv, xBytes);
 }
 
+#if (configHEAP_CLEAR_MEMORY_ON_FREE == 1)
 // Checks the tags of a block. Returns its usable bytes, or 0 if it is not live, which is reported. In the critical
 // section.
 static size_t prvCheck(void *pv) {
@@ -156,6 +157,7 @@ static size_t prvCheck(void *pv) {
     }
     return xBytes - heapHEADER_BYTES;
 }
+#endif
 
 // Allocates a block of the port's alignment. In the critical section.
 static void *prvAllocate(size_t xWantedSize) {
@@ -167,18 +169,6 @@ static void *prvAllocate(size_t xWantedSize) {
 #endif
     prvCountAllocation(pv);
     return pv;
-}
-
-// Resizes a live block that need not move; returns whether it did. In the critical section.
-static BaseType_t prvResize(void *pv, size_t xWantedSize) {
-    const size_t xBytes = prvTaken(pv);
-    if (heapCALL(reallocate, (pvHeap, &pv, portBYTE_ALIGNMENT, xWantedSize)) != RT_OK)
-        return pdFALSE;
-    traceFREE(pv, xBytes);
-    xFreeBytes += xBytes;
-    xSuccessfulFrees++;
-    prvCountAllocation(pv);
-    return pdTRUE;
 }
 
 // After an allocation and the critical section.
@@ -282,12 +272,11 @@ void vPortFree(void *pv) {
 
 // Resizes a block, and keeps its content up to the smaller size. NULL if there is no memory, or if `pv` is not a live
 // block: nothing changes then. A `pv` of NULL allocates; a size of 0 frees the block and returns NULL.
-// A block that grows beyond its usable bytes moves if there is room elsewhere, and is copied outside the critical
-// section: nothing else may write it meanwhile.
+// A block that must move is copied outside the critical section: nothing else may write it meanwhile.
 void *pvPortRealloc(void *pv, size_t xWantedSize) {
-    size_t xUsable;
-    void *pvMoved = NULL;
-    BaseType_t xIsResized = pdFALSE;
+    size_t xBytes;
+    rt_error xError;
+    void *pvMoved;
     if (pv == NULL)
         return pvPortMalloc(xWantedSize);
     if (xWantedSize == 0) {
@@ -295,20 +284,23 @@ void *pvPortRealloc(void *pv, size_t xWantedSize) {
         return NULL;
     }
     heapENTER();
-    xUsable = prvCheck(pv);
-    if (xWantedSize > xUsable && xUsable != 0)
-        pvMoved = prvAllocate(xWantedSize);
-    // If no other block is large enough, this one can only grow where it is.
-    if (pvMoved == NULL && xUsable != 0)
-        xIsResized = prvResize(pv, xWantedSize);
+    xBytes = prvTaken(pv);
+    xError = heapCALL(realloc_in_place, (pvHeap, pv, xWantedSize));
+    if (xError == RT_OK) {
+        traceFREE(pv, xBytes);
+        xFreeBytes += xBytes;
+        xSuccessfulFrees++;
+        prvCountAllocation(pv);
+    }
     heapEXIT();
-    if (xIsResized == pdTRUE)
-        return pv;
+    if (xError != RT_ERROR_NOT_IN_PLACE)
+        return xError == RT_OK ? pv : NULL;
+    pvMoved = pvPortMalloc(xWantedSize);
     if (pvMoved != NULL) {
-        memcpy(pvMoved, pv, xUsable);
+        memcpy(pvMoved, pv, xBytes - heapHEADER_BYTES);
         vPortFree(pv);
     }
-    return prvAllocated(pvMoved);
+    return pvMoved;
 }
 
 size_t xPortGetFreeHeapSize(void) {

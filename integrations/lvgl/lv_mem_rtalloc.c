@@ -98,31 +98,17 @@ void lv_free_core(void *p) {
     UNLOCK();
 }
 
-// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
-// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
-// there is room elsewhere; otherwise it can only grow where it is.
-static void *resize(void *block, size_t size, size_t *usable) {
-    *usable = rt_tlsf_usable_size(heap, block);
-    if (size > *usable) {
-        // A block that keeps its size is live.
-        if (rt_tlsf_realloc(heap, block, *usable + (*usable == 0)) == NULL)
-            return NULL;
-        void *moved = rt_tlsf_malloc(heap, size);
-        if (moved != NULL)
-            return moved;
-    }
-    return rt_tlsf_realloc(heap, block, size);
-}
-
 void *lv_realloc_core(void *p, size_t new_size) {
     if (p == NULL)
         return lv_malloc_core(new_size);
-    size_t usable;
     LOCK();
-    void *block = resize(p, new_size, &usable);
+    const rt_error error = rt_tlsf_realloc_in_place(heap, p, new_size);
     UNLOCK();
-    if (block != NULL && block != p) {
-        lv_memcpy(block, p, usable);
+    if (error != RT_ERROR_NOT_IN_PLACE)
+        return error == RT_OK ? p : NULL;
+    void *block = lv_malloc_core(new_size);
+    if (block != NULL) {
+        lv_memcpy(block, p, rt_tlsf_usable_size(heap, p));
         lv_free_core(p);
     }
     return block;

@@ -72,22 +72,6 @@ void mm_free(struct mm_heap_s *heap, void *mem) {
     nxmutex_unlock(&heap->mutex);
 }
 
-// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
-// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
-// there is room elsewhere; otherwise it can only grow where it is.
-static void *resize(struct mm_heap_s *heap, void *block, size_t size, size_t *usable) {
-    *usable = rt_tlsf_usable_size(heap->heap, block);
-    if (size > *usable) {
-        // A block that keeps its size is live.
-        if (rt_tlsf_realloc(heap->heap, block, *usable + (*usable == 0)) == NULL)
-            return NULL;
-        void *moved = rt_tlsf_malloc(heap->heap, size);
-        if (moved != NULL)
-            return moved;
-    }
-    return rt_tlsf_realloc(heap->heap, block, size);
-}
-
 void *mm_realloc(struct mm_heap_s *heap, void *oldmem, size_t size) {
     if (oldmem == NULL)
         return mm_malloc(heap, size);
@@ -95,12 +79,14 @@ void *mm_realloc(struct mm_heap_s *heap, void *oldmem, size_t size) {
         mm_free(heap, oldmem);
         return NULL;
     }
-    size_t usable;
     nxmutex_lock(&heap->mutex);
-    void *block = resize(heap, oldmem, size, &usable);
+    const rt_error error = rt_tlsf_realloc_in_place(heap->heap, oldmem, size);
     nxmutex_unlock(&heap->mutex);
-    if (block != NULL && block != oldmem) {
-        memcpy(block, oldmem, usable);
+    if (error != RT_ERROR_NOT_IN_PLACE)
+        return error == RT_OK ? oldmem : NULL;
+    void *block = mm_malloc(heap, size);
+    if (block != NULL) {
+        memcpy(block, oldmem, rt_tlsf_usable_size(heap->heap, oldmem));
         mm_free(heap, oldmem);
     }
     return block;

@@ -49,22 +49,6 @@ static void deallocate(void *block, void *state) {
     unlock(locked);
 }
 
-// With the lock held. Resizes a block where it is, without a copy, or returns a new block, to which the caller copies
-// `*usable` bytes without the lock before it frees the old one. A block that grows beyond its usable bytes moves if
-// there is room elsewhere; otherwise it can only grow where it is.
-static void *resize(struct state *locked, void *block, size_t size, size_t *usable) {
-    *usable = rt_tlsf_usable_size(locked->heap, block);
-    if (size > *usable) {
-        // A block that keeps its size is live.
-        if (rt_tlsf_realloc(locked->heap, block, *usable + (*usable == 0)) == NULL)
-            return NULL;
-        void *moved = rt_tlsf_malloc(locked->heap, size);
-        if (moved != NULL)
-            return moved;
-    }
-    return rt_tlsf_realloc(locked->heap, block, size);
-}
-
 // As realloc: 0 bytes free the block.
 static void *reallocate(void *block, size_t size, void *state) {
     if (block == NULL)
@@ -73,15 +57,17 @@ static void *reallocate(void *block, size_t size, void *state) {
         deallocate(block, state);
         return NULL;
     }
-    size_t usable;
     struct state *locked = lock(state);
-    void *resized = resize(locked, block, size, &usable);
+    const rt_error error = rt_tlsf_realloc_in_place(locked->heap, block, size);
     unlock(locked);
-    if (resized != NULL && resized != block) {
-        memcpy(resized, block, usable);
+    if (error != RT_ERROR_NOT_IN_PLACE)
+        return error == RT_OK ? block : NULL;
+    void *moved = allocate(size, state);
+    if (moved != NULL) {
+        memcpy(moved, block, rt_tlsf_usable_size(locked->heap, block));
         deallocate(block, state);
     }
-    return resized;
+    return moved;
 }
 
 static void *zero_allocate(size_t count, size_t size, void *state) {
