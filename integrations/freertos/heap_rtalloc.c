@@ -122,7 +122,7 @@ static size_t prvTaken(const uint8_t *pucBlock) {
 }
 
 // Counts and traces a new block. In the critical section.
-static void prvCountAllocation(void *pv) {
+static inline void prvCountAllocation(void *pv) {
     size_t xBytes = 0;
     if (pv != NULL) {
         xBytes = prvTaken(pv);
