@@ -35,6 +35,18 @@ pub fn compact(value: f64) -> String {
     format!("{scaled:.decimals$}{suffix}")
 }
 
+/// A round value on an axis: k, M, G or T from 1,000 on, and as many decimals as it needs, at most three.
+#[must_use]
+pub fn tick(value: f64) -> String {
+    let (scaled, suffix) = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")]
+        .into_iter()
+        .map(|(unit, suffix)| (value / unit, suffix))
+        .find(|(scaled, _)| *scaled > 0.999_9)
+        .unwrap_or((value, ""));
+    let text = format!("{scaled:.3}");
+    format!("{}{suffix}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// A mean: one decimal below 100, then as [`compact`].
 #[must_use]
 pub fn mean(value: f64) -> String {

@@ -44,8 +44,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 ///   shortest path     no operation that returns executes fewer instructions
 ///   scenario maximum  the most in the worst case a paper describes, in a heap of 16 MiB
-///   observed maximum  the most in anything else performed: the shipped traces, every generated profile,
-///                     every state of a tiny heap, a directed enumeration and a random search
+///   observed maximum  the most in anything else performed: the shipped traces, every generated
+///                     profile, every state of a tiny heap, a directed enumeration and a random
+///                     search
 ///   static bound      no operation that returns executes more
 ///
 /// Where the source of our allocators states what bounds a loop, the bound is a function of the
@@ -65,8 +66,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// firmware for x86-64, Cortex-M (Thumb), RISC-V (RV32, RV64) or A64. A static library or an
 /// object file is linked first, alone; everything that the function calls must be in it.
 ///
-/// A bound counts instructions, not time, or with --core the cycles of some RISC-V and Cortex-M cores.
-/// METHODOLOGY.md describes how to get from instructions to time. The whole table takes a minute or two, that of one allocator some ten seconds.
+/// A bound counts instructions, not time, or with --core the cycles of some RISC-V and Cortex-M
+/// cores. METHODOLOGY.md describes how to get from instructions to time. The whole table takes a
+/// minute or two, that of one allocator some ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -201,9 +203,9 @@ Examples:
   rtalloc bound --binary firmware.elf --symbol step --core cortex-m4 --wait-states 5 --mhz 168
                                                        the same of a function of your own firmware
 
-The exit status is 0 on success, even if an allocator has no bound; 1 when a function of --binary has no bound,
-a certificate was rejected, or a bound grew (--against) or was exceeded; 3 when certificates were verified but
-rest on facts beyond the published assumptions (--check --strict).";
+The exit status is 0 on success, even if an allocator has no bound; 1 when a function of --binary
+has no bound, a certificate was rejected, or a bound grew (--against) or was exceeded; 3 when
+certificates were verified but rest on facts beyond the published assumptions (--check --strict).";
 
 /// Runs the subcommand.
 ///

@@ -81,11 +81,11 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc compare                                our allocators and the crates with the same algorithm
-  rtalloc compare p2 lua-entities                the same on one workload and one shipped trace
-  rtalloc compare tlsf half-fit                  another pair on all of them
+  rtalloc compare                       our allocators and the crates with the same algorithm
+  rtalloc compare p2 lua-entities       the same on one workload and one shipped trace
+  rtalloc compare tlsf half-fit         another pair on all of them
   rtalloc compare tlsf talc server.rtrace \"p3 --mallocs 50000\" --seconds 10
-  rtalloc compare before.db after.db             what changed between two campaigns
+  rtalloc compare before.db after.db    what changed between two campaigns
 
 The exit status is 0 when every pair was compared on every trace, or two stores were, and 1 when a
 pair was not.";

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 ///
 /// How long other threads can delay a thread in the allocator is what a wait-free allocator bounds,
 /// and what no stopwatch finds: the bad schedules are rare, and the machine decides when they occur.
-/// Here nothing is left to the machine. All threads are coroutines of one thread; a switch occurs only
-/// where a coroutine is about to access a shared word, and an adversary chooses the next one:
+/// Here nothing is left to the machine. All threads are coroutines of one thread; a switch occurs
+/// only where a coroutine is about to access a shared word, and an adversary chooses the next one:
 ///
 ///   alone    one thread after another: what an operation takes undisturbed
 ///   random   any thread at any step
@@ -29,9 +29,9 @@ use std::process::ExitCode;
 ///            no fewer steps
 ///
 /// The loads are the four of the wait-free paper on a small heap: I and II, blocks of 948 bytes,
-/// kept until the heap is full, or freed at once; III and IV, blocks of 10 bytes, 1.25 times
-/// that and so on, kept, or freed at once. Besides: mixed, sizes and lifetimes at random; handover,
-/// every block freed by another thread.
+/// kept until the heap is full, or freed at once; III and IV, blocks of 10 bytes, 1.25 times that and
+/// so on, kept, or freed at once. Besides: mixed, sizes and lifetimes at random; handover, every
+/// block freed by another thread.
 ///
 /// Compact-fit's threads have handles. In its mixed and handover loads they begin with full pages,
 /// which all threads read and free, so that objects are moved; an object that is read stays pinned
@@ -82,8 +82,8 @@ Examples:
   rtalloc interleave --load handover --schedules 10000
   rtalloc interleave --seed 7 --json -                the figures for another program
 
-The exit status is 0 when every operation kept its bound and no heap was corrupted, and 1 when an operation
-exceeded its bound or a heap was corrupted.";
+The exit status is 0 when every operation kept its bound and no heap was corrupted, and 1 when an
+operation exceeded its bound or a heap was corrupted.";
 
 /// Runs the subcommand.
 ///

@@ -26,10 +26,10 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc reproduce all --full --shard 1/2 --store one.db     on one machine
-  rtalloc reproduce all --full --shard 2/2 --store two.db     on another, with the same binary
+  rtalloc reproduce all --full --shard 1/2 --store one.db  on one machine
+  rtalloc reproduce all --full --shard 2/2 --store two.db  on another, with the same binary
   rtalloc merge all.db one.db two.db
-  rtalloc reproduce all --full --store all.db                 the missing tasks, if any, and the tables
+  rtalloc reproduce all --full --store all.db              the missing tasks, if any, and the tables
 
 The exit status is 0 when all were added, and 1 when one was refused.";
 

@@ -115,8 +115,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What every command's exit status has in common, in its help: a command states what 0 means, and what else is special.
-/// `record` returns the status of the recorded program.
+/// What every command has in common in its help: its summary has no full stop; and the exit status: a command states what
+/// 0 means, and what else is special. `record` returns the status of the recorded program.
 fn stating_exit_status(command: clap::Command) -> clap::Command {
     if command.get_name() == "record" {
         return command;
@@ -129,6 +129,9 @@ fn stating_exit_status(command: clap::Command) -> clap::Command {
         text.push_str(" on success.");
     }
     text.push_str(FAILURES);
+    // A verbatim doc comment keeps the full stop that clap takes from others.
+    let about = command.get_about().map(|about| about.to_string().trim_end_matches('.').to_string());
+    let command = if let Some(about) = about { command.about(about) } else { command };
     command.after_long_help(text).mut_subcommands(stating_exit_status)
 }
 
@@ -186,8 +189,16 @@ mod tests {
     use anyhow::Context as _;
 
     #[test]
-    fn the_help_of_every_command_states_its_exit_status_once() {
+    fn the_help_of_every_command_is_like_the_others_and_states_its_exit_status_once() {
         fn visit(mut command: clap::Command, visited: &mut usize) {
+            let about = command.get_about().expect("a summary").to_string();
+            assert!(!about.ends_with('.') || *visited == 0, "{about}");
+            // Clap breaks longer lines, also of a text that is already broken.
+            let long = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+            let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            let broken = long.split("\n\n").filter(|paragraph| paragraph.contains('\n')).chain([&*after]);
+            let too_long = broken.flat_map(str::lines).find(|line| line.chars().count() > 100);
+            assert_eq!(too_long, None, "{}", command.get_name());
             let help = command.render_long_help().to_string();
             let (successes, failures) = (help.matches(SUCCESS).count(), help.matches(FAILURES).count());
             let expected = usize::from(command.get_name() != "record");

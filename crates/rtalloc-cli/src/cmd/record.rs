@@ -66,7 +66,8 @@ Examples:
 
 Exit status:
   the program's own, or 128 + N when signal N ended it; the trace is complete up to that point
-  123   calls are missing from the trace, for a reason other than a signal; `rtalloc inspect` shows the reason and the number
+  123   calls are missing from the trace, for a reason other than a signal; `rtalloc inspect` shows
+        the reason and the number
   125   nothing was recorded, or the trace could not be written
   2     the command line is invalid";
 

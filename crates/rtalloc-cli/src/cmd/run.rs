@@ -35,8 +35,8 @@ use std::time::Duration;
 ///                 memory; and the smallest heap in which the whole trace succeeds. Also verifies
 ///                 that every block is aligned, in the heap, and no block overlaps another.
 ///
-/// Allocators that take their pages from the system (mimalloc, system, and jemalloc in a build with `--features
-/// jemalloc`) have no space figures.
+/// Allocators that take their pages from the system (mimalloc, system, and jemalloc in a build with
+/// `--features jemalloc`) have no space figures.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {

@@ -30,12 +30,12 @@ use std::process::ExitCode;
 /// With --exact, checks small heaps exhaustively, through every state of the allocator's own code. For
 /// each M and n up to those given, this finds the smallest heap in which no program with at most M
 /// live units and requests of 1 to n units is ever refused, and compares it with what the allocator
-/// guarantees; a unit is its smallest block. The first table is what the best possible allocator
-/// that moves nothing would need: the value of a game between program and allocator.
+/// guarantees; a unit is its smallest block. The first table is what the best possible allocator that
+/// moves nothing would need: the value of a game between program and allocator.
 ///
-/// With --attack, plays programs that read addresses in a world of any size: nine named adversaries, and
-/// those found by a beam search and by evolution against the allocator's own code. This prints what the
-/// worst of them makes necessary beside what is guaranteed.
+/// With --attack, plays programs that read addresses in a world of any size: nine named adversaries,
+/// and those found by a beam search and by evolution against the allocator's own code. This prints
+/// what the worst of them makes necessary beside what is guaranteed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 #[command(group(

@@ -53,7 +53,7 @@ Examples:
   rtalloc reproduce thesis --quick     tables 3 to 8 and figures 14 to 33 of the Bitframe thesis
   rtalloc reproduce thesis --replicas 0 --json
                                        only memory and instructions, for another program
-  rtalloc reproduce puaut --quick      worst cases and means, tables 1 to 3 and figures 1 to 4 of Puaut
+  rtalloc reproduce puaut --quick      worst cases and means: Puaut's tables 1 to 3 and figures 1 to 4
   rtalloc reproduce compact-fit        figures 6 to 8 of Compact-fit and its other figures
   rtalloc reproduce compact-fit --plots figures
                                        the figures as SVG in a folder
@@ -63,9 +63,9 @@ Examples:
                                        two allocators, with every histogram
   rtalloc reproduce robson --quick     the memory that adversaries make each allocator need
   rtalloc reproduce all --quick --report papers.html
-                                       all papers on one page: the answer, verdicts, tables and figures
+                                       all papers on one page: answer, verdicts, tables and figures
   rtalloc reproduce all --quick --store results.db
-                                       all papers, and a list of all verdicts; resumes where it was stopped
+                                       all papers and verdicts; resumes where it was stopped
 
 The exit status is 0 when every experiment was performed, whatever the results.";
 

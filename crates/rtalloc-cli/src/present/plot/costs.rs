@@ -78,7 +78,7 @@ fn axes(
 ) -> Result<(), PlotError> {
     for tick in y.ticks(30) {
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
-        canvas.text(&number::compact(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
+        canvas.text(&number::tick(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
     }
     for bytes in &costs.heap_bytes {
         #[allow(clippy::cast_precision_loss)] // drawn

@@ -24,7 +24,7 @@ const FOOT: i32 = 46;
 pub enum Spacing {
     /// Linear, starting at 0.
     Even,
-    /// Logarithmic; values of 0 are at the lower end.
+    /// Logarithmic; along y, values of 0 are not drawn, and interrupt their line.
     Logarithmic,
     /// Logarithmic, with every power of two labelled.
     Doubling,
@@ -130,17 +130,17 @@ fn one(
     canvas.text(&panel.y.0, (LEFT, top - 7), Anchor::Left, 11, Ink::Faint)?;
     for tick in y.ticks(30) {
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
-        canvas.text(&formatted(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
+        canvas.text(&number::tick(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
     }
     // Integer quantities have no fractional ticks.
     let is_whole = points().all(|(x, _)| x.fract() == 0.0);
-    let ticks = match panel.x.1 {
-        Spacing::Even | Spacing::Logarithmic => x.ticks(70),
-        Spacing::Doubling => powers_of_two(points().map(|(x, _)| *x)),
+    let (ticks, label): (_, fn(f64) -> String) = match panel.x.1 {
+        Spacing::Even | Spacing::Logarithmic => (x.ticks(70), number::tick),
+        Spacing::Doubling => (powers_of_two(points().map(|(x, _)| *x)), number::compact),
     };
     for tick in ticks.into_iter().filter(|tick| !is_whole || tick.fract() == 0.0) {
         canvas.edge((x.at(tick), top), (x.at(tick), bottom), 1, Ink::Grid)?;
-        canvas.text(&number::compact(tick), (x.at(tick), bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
+        canvas.text(&label(tick), (x.at(tick), bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
     }
     canvas.text(&panel.x.0, ((LEFT + RIGHT) / 2, bottom + 32), Anchor::Middle, 13, Ink::Text)?;
     // Drawn first, below everything else.
@@ -153,7 +153,12 @@ fn one(
     let mut ends = Vec::new();
     for (index, points) in &panel.curves {
         let Some(last) = points.last() else { continue };
-        let line: Vec<(i32, i32)> = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
+        let is_drawn = |value: f64| panel.y.1 == Spacing::Even || value > 0.0;
+        let parts = points.chunk_by(|(_, one), (_, other)| is_drawn(*one) == is_drawn(*other));
+        let parts = parts.filter(|part| part.iter().all(|(_, value)| is_drawn(*value)));
+        let lines: Vec<_> =
+            parts.map(|part| thinned(part.iter().map(|(at, value)| (x.at(*at), y.at(*value))))).collect();
+        let line = lines.concat();
         let (style, name) = (&selection.styles[*index], &selection.standings[*index].subject.name);
         if panel.stroke == Stroke::Marked {
             let every = (line.len() / 12).max(1);
@@ -161,8 +166,7 @@ fn one(
                 canvas.marker(*place, 3, style.marker, true, Ink::Allocator(*index))?;
             }
         }
-        let end = line.last().copied().unwrap_or((RIGHT, floor));
-        ends.push((*index, end, last.1));
+        ends.push((*index, (x.at(last.0), y.at(last.1)), last.1));
         let values = points.iter().map(|(along, value)| ((x.at(*along), y.at(*value)), *along, *value));
         canvas.tooltips((*index, name), [&panel.x.0, &panel.y.0], values);
         if panel.stroke == Stroke::Points {
@@ -171,7 +175,9 @@ fn one(
                 canvas.bar((x - 1, y - 1), (x + 1, y + 1), 0.7, Ink::Allocator(*index))?;
             }
         } else {
-            canvas.line(straightened(&line), style.line_width, Ink::Allocator(*index))?;
+            for line in &lines {
+                canvas.line(straightened(line), style.line_width, Ink::Allocator(*index))?;
+            }
         }
     }
     for (index, points) in &panel.published {

@@ -111,8 +111,8 @@ fn axis(
     for tick in x.ticks(44) {
         let at = x.at(tick);
         canvas.edge((at, TOP - 4), (at, bottom), 1, Ink::Grid)?;
-        canvas.text(&number::compact(tick), (at, TOP - 13), Anchor::Middle, 11, Ink::Faint)?;
-        canvas.text(&number::compact(tick), (at, bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
+        canvas.text(&number::tick(tick), (at, TOP - 13), Anchor::Middle, 11, Ink::Faint)?;
+        canvas.text(&number::tick(tick), (at, bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
     }
     Ok(())
 }

@@ -102,5 +102,5 @@ fn legend(canvas: &mut Canvas<'_>, marks: &[&str], y: i32) -> Result<(), PlotErr
 
 /// A value on the axis.
 fn short(value: f64) -> String {
-    if value < 1.0 { format!("{value}") } else { number::compact(value) }
+    if value < 1.0 { format!("{value}") } else { number::tick(value) }
 }

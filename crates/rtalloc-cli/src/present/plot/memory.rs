@@ -61,7 +61,7 @@ pub fn memory(result: &TraceResult, selection: Selection<'_>, highest_share: f64
             canvas.text(&label, (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
         }
         for tick in x.ticks(90) {
-            canvas.text(&number::compact(tick), (x.at(tick), BOTTOM + 14), Anchor::Middle, 11, Ink::Faint)?;
+            canvas.text(&number::tick(tick), (x.at(tick), BOTTOM + 14), Anchor::Middle, 11, Ink::Faint)?;
         }
         canvas.text("operations replayed", ((LEFT + RIGHT) / 2, BOTTOM + 34), Anchor::Middle, 13, Ink::Text)?;
         let mut shade: Vec<(i32, i32)> = live.iter().map(at).collect();

@@ -112,10 +112,10 @@ fn one(
     canvas.text(&panel.y.0, (left, top - 8), Anchor::Left, 10, Ink::Faint)?;
     for tick in y.ticks(28) {
         canvas.edge((left, y.at(tick)), (right, y.at(tick)), 1, Ink::Grid)?;
-        canvas.text(&label(tick), (left - 7, y.at(tick)), Anchor::Right, 10, Ink::Faint)?;
+        canvas.text(&number::tick(tick), (left - 7, y.at(tick)), Anchor::Right, 10, Ink::Faint)?;
     }
     for tick in x.ticks(64) {
-        canvas.text(&number::compact(tick), (x.at(tick), bottom + 12), Anchor::Middle, 10, Ink::Faint)?;
+        canvas.text(&number::tick(tick), (x.at(tick), bottom + 12), Anchor::Middle, 10, Ink::Faint)?;
     }
     canvas.text(&panel.x, ((left + right) / 2, bottom + 27), Anchor::Middle, 11, Ink::Text)?;
     let ink = Ink::Allocator(panel.index);
@@ -145,11 +145,6 @@ fn one(
         }
     }
     canvas.edge((left, bottom), (right, bottom), 1, Ink::Faint)
-}
-
-/// A value on an axis, with one decimal if it is small.
-fn label(value: f64) -> String {
-    if value < 10.0 && value.fract() != 0.0 { format!("{value:.1}") } else { number::compact(value) }
 }
 
 #[cfg(test)]

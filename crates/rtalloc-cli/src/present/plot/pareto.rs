@@ -133,12 +133,12 @@ fn axes(canvas: &mut Canvas<'_>, field: Field<'_>, x: &Scale, y: &Scale) -> Resu
     }
     for tick in x.ticks(54) {
         canvas.edge((x.at(tick), TOP), (x.at(tick), BOTTOM), 1, Ink::Grid)?;
-        let text = if tick < 10.0 { format!("{tick:.2}") } else { number::compact(tick) };
+        let text = if tick < 10.0 { format!("{tick:.2}") } else { number::tick(tick) };
         canvas.text(&text, (x.at(tick), BOTTOM + 15), Anchor::Middle, 12, Ink::Faint)?;
     }
     for tick in y.ticks(34) {
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
-        canvas.text(&number::compact(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 12, Ink::Faint)?;
+        canvas.text(&number::tick(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 12, Ink::Faint)?;
     }
     canvas.text(field.heap, ((LEFT + RIGHT) / 2, BOTTOM + 37), Anchor::Middle, 13, Ink::Text)?;
     canvas.text(field.worst, (LEFT + 6, TOP - 10), Anchor::Left, 13, Ink::Text)

@@ -51,7 +51,7 @@ impl Frame {
         }
         for tick in x.ticks(60) {
             canvas.edge((x.at(tick), top), (x.at(tick), bottom), 1, Ink::Grid)?;
-            canvas.text(&number::compact(tick), (x.at(tick), bottom + 13), Anchor::Middle, 11, Ink::Faint)?;
+            canvas.text(&number::tick(tick), (x.at(tick), bottom + 13), Anchor::Middle, 11, Ink::Faint)?;
         }
         canvas.text(along_x, ((LEFT + RIGHT) / 2, bottom + 30), Anchor::Middle, 12, Ink::Text)
     }
