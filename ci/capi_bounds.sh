@@ -32,6 +32,7 @@ symbols=() growing=()
 for name in $names; do
     # Without malloc, objects have handles.
     grep -qE "\b${name}_malloc\(" <<<"$declarations" && verbs="malloc aligned_alloc free" || verbs="allocate free"
+    ! grep -qE "\b${name}_realloc_in_place\(" <<<"$declarations" || verbs+=" realloc_in_place"
     for verb in $verbs; do
         symbols+=(--symbol "${name}_$verb")
         [ "$name" != rt_arenas ] || growing+=(--symbol "${name}_$verb")
@@ -84,9 +85,9 @@ fi
 # A program that prints the bounds, a line for each allocator.
 {
     printf '#include <inttypes.h>\n#include <rtalloc.h>\n#include <stdio.h>\n\n'
-    printf '#define PRINT(TITLE, HEAP, ...) printf(TITLE " %%" PRIu64 " %%" PRIu64 " %%" PRIu64 "\\n", \\\n'
+    printf '#define PRINT(TITLE, HEAP, ...) printf(TITLE " %%" PRIu64 " %%" PRIu64 " %%" PRIu64 " %%" PRIu64 "\\n", \\\n'
     printf '    HEAP##_bound(__VA_ARGS__ RT_OPERATION_MALLOC), HEAP##_bound(__VA_ARGS__ RT_OPERATION_ALIGNED_ALLOC), \\\n'
-    printf '    HEAP##_bound(__VA_ARGS__ RT_OPERATION_FREE))\n#define WITH(...) __VA_ARGS__,\n'
+    printf '    HEAP##_bound(__VA_ARGS__ RT_OPERATION_FREE), HEAP##_bound(__VA_ARGS__ RT_OPERATION_REALLOC_IN_PLACE))\n#define WITH(...) __VA_ARGS__,\n'
     printf 'static unsigned char memory[1 << 20];\nstatic rt_shared_config config;\nstatic rt_arenas *arenas;\n\nint main(void) {\n'
     for name in $names; do
         case $name in

@@ -119,7 +119,7 @@ variables. *bss*: the misuse hooks. The first three columns are for x86-64 Linux
 {bare}, a Cortex-M4; both optimised for speed by
 {compiler}.
 
-A program that calls `rt_X_bound` also carries all three operations of the allocator, the description of their code, and
+A program that calls `rt_X_bound` also carries all four operations of the allocator, the description of their code, and
 the comparison of the code in memory with it, but nothing of another allocator.
 
 """ + "\n".join(table(rows)) + f"\n\n{measured}\n"

@@ -360,6 +360,8 @@ typedef enum {
     RT_OPERATION_ALIGNED_ALLOC,
     // `free`.
     RT_OPERATION_FREE,
+    // `realloc_in_place`, of a region heap.
+    RT_OPERATION_REALLOC_IN_PLACE,
 } rt_operation;
 
 // Region heaps: one caller at a time

@@ -475,6 +475,8 @@ static void contracts_are_whole(const allocator *a) {
         uint64_t bound = a->bound(operations[at]);
         EXPECT(bound == 0 || (cost == RT_COST_CONSTANT && bound < 10000));
     }
+    // Bounded also where realloc is not O(1): in place no heap searches.
+    EXPECT(a->bound(RT_OPERATION_REALLOC_IN_PLACE) < 10000);
     EXPECT(a->bound((rt_operation) 99) == 0);
 }
 

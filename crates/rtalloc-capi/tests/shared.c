@@ -193,6 +193,7 @@ static void the_functions_of_one_slot(const allocator *a) {
     EXPECT(a->refusals(heap, &refusals) == RT_OK && refusals.exhausted + refusals.contended == 1);
     rt_steps steps = { 0, 0, 0 };
     EXPECT(a->max_steps(heap, RT_OPERATION_MALLOC, 0, 100, &steps) == RT_OK && steps.loads + steps.read_modify_writes > 0);
+    EXPECT(a->max_steps(heap, RT_OPERATION_REALLOC_IN_PLACE, 16, 100, &steps) == RT_ERROR_UNBOUNDED);
     EXPECT(a->max_steps(heap, RT_OPERATION_FREE, 16, 100, &steps) == RT_OK && steps.loads + steps.read_modify_writes > 0);
     EXPECT(a->check(heap, NULL) == RT_OK);
     a->free(heap, slot, block);

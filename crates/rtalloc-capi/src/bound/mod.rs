@@ -35,6 +35,8 @@ pub enum rt_operation {
     RT_OPERATION_ALIGNED_ALLOC,
     /// `free`.
     RT_OPERATION_FREE,
+    /// `realloc_in_place`, of a region heap.
+    RT_OPERATION_REALLOC_IN_PLACE,
 }
 
 /// The most functions a proof covers.
@@ -73,13 +75,13 @@ impl Iterations {
 /// The proof of an allocator's operations.
 #[derive(Clone, Copy)]
 pub(crate) struct Proof {
-    /// For malloc (allocate, for objects with handles), aligned_alloc and free: the bound in instructions, 0 if
-    /// unproved, and the operation's index in `functions`. Where it grows, this is the bound with
+    /// For malloc (allocate, for objects with handles), aligned_alloc, free and realloc_in_place: the bound in
+    /// instructions, 0 if unproved, and the operation's index in `functions`. Where it grows, this is the bound with
     /// [`Iterations::ONE`].
-    operations: [(u64, usize); 3],
+    operations: [(u64, usize); 4],
     /// For each of them, the instructions that are added by each further word up to [`x86_64::FEW_WORDS`], by each
     /// beyond, and by each further reclaimed block.
-    growth: [[u64; 3]; 3],
+    growth: [[u64; 3]; 4],
     /// The operations and everything they call; callers precede callees.
     functions: &'static [Function],
     /// For each function, the upper half of the hash before every multiple of [`STRIDE_BYTES`] except the first.
@@ -103,11 +105,11 @@ impl Proof {
             }
             at += 1;
         }
-        Proof { operations: [(0, 0); 3], growth: [[0; 3]; 3], functions: &[], prefixes: &[], displacements: &[] }
+        Proof { operations: [(0, 0); 4], growth: [[0; 3]; 4], functions: &[], prefixes: &[], displacements: &[] }
     }
 
-    /// The bound of an operation in a heap with these numbers, given the entry points of the allocator's operations; 0
-    /// if the code differs from that of the proof, or the numbers are beyond it. Any operation number is valid.
+    /// The bound of an operation in a heap with these numbers, given the entry points of the allocator's operations, null
+    /// for one that it lacks; 0 if the code differs from that of the proof, or the numbers are beyond it. Any operation number is valid.
     ///
     /// Inlined, so that an operation without a bound is not referenced and not linked into programs that do not call
     /// it.
@@ -115,7 +117,7 @@ impl Proof {
     pub(crate) fn bound(
         &self,
         operation: MaybeUninit<rt_operation>,
-        entries: [*const u8; 3],
+        entries: [*const u8; 4],
         iterations: Iterations,
     ) -> u64 {
         let Iterations { words, reclaimed } = iterations;
@@ -124,9 +126,9 @@ impl Proof {
         }
         let few_words = words.min(x86_64::FEW_WORDS);
         let numbers = [few_words.saturating_sub(1), words.saturating_sub(few_words), reclaimed.saturating_sub(1)];
-        let [malloc, aligned_alloc, free] = self.operations;
-        let [malloc_growth, aligned_alloc_growth, free_growth] = self.growth;
-        let [at_malloc, at_aligned_alloc, at_free] = entries;
+        let [malloc, aligned_alloc, free, in_place] = self.operations;
+        let [malloc_growth, aligned_alloc_growth, free_growth, in_place_growth] = self.growth;
+        let [at_malloc, at_aligned_alloc, at_free, at_in_place] = entries;
         let of = |known, (most, root): (u64, usize), growth: [u64; 3], entry| {
             if most == 0 || !is(operation, known) || !self.agrees(root, entry) {
                 return 0;
@@ -137,6 +139,7 @@ impl Proof {
         of(rt_operation::RT_OPERATION_MALLOC, malloc, malloc_growth, at_malloc)
             | of(rt_operation::RT_OPERATION_ALIGNED_ALLOC, aligned_alloc, aligned_alloc_growth, at_aligned_alloc)
             | of(rt_operation::RT_OPERATION_FREE, free, free_growth, at_free)
+            | of(rt_operation::RT_OPERATION_REALLOC_IN_PLACE, in_place, in_place_growth, at_in_place)
     }
 
     /// Whether the code at `entry` and everything it calls equals the functions from `root` on.

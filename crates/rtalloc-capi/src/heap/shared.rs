@@ -384,6 +384,9 @@ pub(crate) unsafe fn max_steps<H: SharedAllocator<'static>>(
     let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
         return RT_ERROR_NULL;
     };
+    if is(operation, rt_operation::RT_OPERATION_REALLOC_IN_PLACE) {
+        return RT_ERROR_UNBOUNDED;
+    }
     let align_bytes = if is(operation, rt_operation::RT_OPERATION_MALLOC) {
         const { natural_align_bytes(H::CONTRACT.single_user) }
     } else {
@@ -411,7 +414,7 @@ pub(crate) unsafe fn bound<H: SharedAllocator<'static> + Growing>(
     proof: &Proof,
     heap: *const c_void,
     operation: MaybeUninit<rt_operation>,
-    entries: [*const u8; 3],
+    entries: [*const u8; 4],
 ) -> u64 {
     let Some(heap) = NonNull::new(heap.cast_mut()) else { return 0 };
     // SAFETY: the heap is live.

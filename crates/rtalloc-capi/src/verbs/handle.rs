@@ -266,7 +266,7 @@ macro_rules! handle_heaps {
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_bound"))]
                 pub extern "C" fn bound(operation: MaybeUninit<rt_operation>) -> u64 {
                     const PROOF: Proof = Proof::of(stringify!($name));
-                    PROOF.bound(operation, [allocate as *const u8, null(), free as *const u8], Iterations::ONE)
+                    PROOF.bound(operation, [allocate as *const u8, null(), free as *const u8, null()], Iterations::ONE)
                 }
 
                 $(get_verb!($ability $name $opaque);)?

@@ -245,7 +245,7 @@ macro_rules! region_heaps {
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_bound"))]
                 pub extern "C" fn bound(operation: MaybeUninit<rt_operation>) -> u64 {
                     const PROOF: Proof = Proof::of(stringify!($name));
-                    let entries = [malloc as *const u8, aligned_alloc as *const u8, free as *const u8];
+                    let entries = [malloc as *const u8, aligned_alloc as _, free as _, realloc_in_place as _];
                     PROOF.bound(operation, entries, Iterations::ONE)
                 }
 

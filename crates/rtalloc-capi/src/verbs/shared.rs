@@ -315,7 +315,7 @@ macro_rules! shared_heaps {
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_bound"))]
                 pub unsafe extern "C" fn bound(heap: *const $opaque, operation: MaybeUninit<rt_operation>) -> u64 {
                     const PROOF: Proof = Proof::of(stringify!($name));
-                    let entries = [malloc as *const u8, aligned_alloc as *const u8, free as *const u8];
+                    let entries = [malloc as *const u8, aligned_alloc as *const u8, free as *const u8, null()];
                     // SAFETY: the caller keeps the conditions of `# Safety`, and `Heap` is the type that `init` created.
                     unsafe { shared::bound::<Heap>(&PROOF, heap.cast(), operation, entries) }
                 }
