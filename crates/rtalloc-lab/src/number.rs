@@ -112,6 +112,8 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(492_866), "492,866");
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+        let axis = [0.0, 0.3, 5.0, 1000.0, 2500.0, 10_000.0, 100_000.0, 1e6].map(tick);
+        assert_eq!(axis, ["0", "0.3", "5", "1k", "2.5k", "10k", "100k", "1M"]);
         assert_eq!(compact(99_999.0), "99999");
         assert_eq!(compact(100_000.0), "100k");
         assert_eq!(compact(999_600.0), "1.00M");

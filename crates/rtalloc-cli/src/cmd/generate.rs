@@ -116,7 +116,7 @@ costliest. Recipes are those of Puaut 2002, section 3.1, of Masmano et al. 2008,
 thesis on Bitframe, section 6.3, and harder ones of our own.
 
 Interpretations of the holding time h, whose unit the paper does not give:
-  fit         300..500 ticks, calibrated: binary buddy, dlmalloc and TLSF fragment about as published
+  fit         300..500 ticks, calibrated: binary buddy, dlmalloc, TLSF fragment about as published
   literal     30..50 ticks, the paper's numbers in the unit of its periods
   periods     10..20 of the task's own periods
 

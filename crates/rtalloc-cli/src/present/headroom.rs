@@ -63,6 +63,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nothing_that_follows_is_not_drawn() {
+        let figure = |follows: [u64; 5]| {
+            let points = (0..).zip(follows).map(|(operation, follows_bytes)| Point {
+                operation: 10 * operation,
+                succeeds_bytes: 500,
+                follows_bytes,
+                falls: 0,
+                refused: 0,
+            });
+            let headroom = Headroom {
+                allocator: "tlsf".into(),
+                heap_bytes: 4096,
+                stride: 1,
+                is_exact: true,
+                points: points.collect(),
+                queries: 5,
+                below: 0,
+                first: None,
+                refused: 0,
+                beyond_reach: 0,
+                refusal: None,
+            };
+            figure(&headroom, "trace").expect("drawn").expect("points").matches("<polyline").count()
+        };
+        assert_eq!(figure([90, 90, 50, 50, 50]), 2);
+        assert_eq!(figure([90, 90, 0, 50, 50]), 3);
+        assert_eq!(figure([90, 90, 50, 0, 0]), 2);
+        assert_eq!(figure([0; 5]), 1);
+    }
+
+    #[test]
     fn a_value_holds_until_the_next_interval() {
         let of =
             |operation, succeeds_bytes| Point { operation, succeeds_bytes, follows_bytes: 0, falls: 0, refused: 0 };

@@ -53,7 +53,7 @@ Examples:
   rtalloc reproduce thesis --quick     tables 3 to 8 and figures 14 to 33 of the Bitframe thesis
   rtalloc reproduce thesis --replicas 0 --json
                                        only memory and instructions, for another program
-  rtalloc reproduce puaut --quick      worst cases and means: Puaut's tables 1 to 3 and figures 1 to 4
+  rtalloc reproduce puaut --quick      worst cases and means: Puaut's tables 1 to 3, figures 1 to 4
   rtalloc reproduce compact-fit        figures 6 to 8 of Compact-fit and its other figures
   rtalloc reproduce compact-fit --plots figures
                                        the figures as SVG in a folder
