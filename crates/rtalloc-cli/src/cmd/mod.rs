@@ -115,8 +115,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What every command has in common in its help: its summary has no full stop; and the exit status: a command states what
-/// 0 means, and what else is special. `record` returns the status of the recorded program.
+/// What every command has in common in its help: its summary has no full stop; and the exit status: a command states
+/// what 0 means, and what else is special. `record` returns the status of the recorded program.
 fn stating_exit_status(command: clap::Command) -> clap::Command {
     if command.get_name() == "record" {
         return command;

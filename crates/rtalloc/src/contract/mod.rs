@@ -187,8 +187,8 @@ pub unsafe trait RegionAllocator<'r>: Sized {
 ///
 /// As [`RegionAllocator`]: a block that was resized is at least as large as requested, and does not overlap another.
 pub unsafe trait ResizeInPlace<'r>: RegionAllocator<'r> {
-    /// Resizes a block if it need not move; returns whether it did. A block of which the usable bytes suffice need not. A
-    /// size that the heap never serves does not fit, and the block is checked all the same.
+    /// Resizes a block if it need not move; returns whether it did. A block whose usable bytes suffice need not. A size
+    /// that the heap never serves does not fit, and the block is checked all the same.
     ///
     /// # Errors
     ///
