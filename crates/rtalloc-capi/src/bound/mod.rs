@@ -108,8 +108,9 @@ impl Proof {
         Proof { operations: [(0, 0); 4], growth: [[0; 3]; 4], functions: &[], prefixes: &[], displacements: &[] }
     }
 
-    /// The bound of an operation in a heap with these numbers, given the entry points of the allocator's operations, null
-    /// for one that it lacks; 0 if the code differs from that of the proof, or the numbers are beyond it. Any operation number is valid.
+    /// The bound of an operation in a heap with these numbers, given the entry points of the allocator's operations,
+    /// null for one that it lacks; 0 if the code differs from that of the proof, or the numbers are beyond it. Any
+    /// operation number is valid.
     ///
     /// Inlined, so that an operation without a bound is not referenced and not linked into programs that do not call
     /// it.
