@@ -598,9 +598,13 @@ impl<'r, H: SetAside<'r> + InPieces<'r>> Cached<'r, H> {
     ///
     /// As there.
     #[inline(never)]
-    pub(crate) unsafe fn deallocate_within_piece(&mut self, block: NonNull<u8>) -> Range<usize> {
+    pub(crate) unsafe fn deallocate_within_piece(
+        &mut self,
+        block: NonNull<u8>,
+        may_be_piece: impl FnOnce(&Range<usize>) -> bool,
+    ) -> Range<usize> {
         // SAFETY: as the caller guarantees.
-        unsafe { self.control_mut().heap.deallocate_in_piece(block) }.unwrap_or(0..0)
+        unsafe { self.control_mut().heap.deallocate_in_piece(block, may_be_piece) }.unwrap_or(0..0)
     }
 }
 
@@ -673,22 +677,36 @@ unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
     }
 
     #[inline(always)]
-    unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
+    unsafe fn deallocate_in_piece(
+        &mut self,
+        block: NonNull<u8>,
+        may_be_piece: impl FnOnce(&Range<usize>) -> bool,
+    ) -> Option<Range<usize>> {
         // SAFETY: as the caller guarantees. Which piece an address is in is for the owner of the pieces to check.
         unsafe {
             if self.keep(block, true).is_some() {
                 return None;
             }
-            let piece = self.deallocate_within_piece(block);
+            let piece = self.deallocate_within_piece(block, may_be_piece);
             (!piece.is_empty()).then_some(piece)
         }
     }
 
     #[inline(always)]
-    fn deallocate_kept(&mut self, place: &mut usize) -> Option<Option<Range<usize>>> {
+    unsafe fn put_back(&mut self, left: Range<usize>) {
+        // SAFETY: as the caller guarantees.
+        unsafe { self.control_mut().heap.put_back(left) }
+    }
+
+    #[inline(always)]
+    fn deallocate_kept(
+        &mut self,
+        place: &mut usize,
+        may_be_piece: impl FnOnce(&Range<usize>) -> bool,
+    ) -> Option<Option<Range<usize>>> {
         let taken = self.take_next(place)?;
         // SAFETY: the block was set aside, and no one uses it.
-        Some(taken.and_then(|block| unsafe { self.control_mut().heap.deallocate_in_piece(block) }))
+        Some(taken.map(|block| unsafe { self.deallocate_within_piece(block, may_be_piece) }))
     }
 
     unsafe fn walk_piece(&self, piece: Range<usize>, visitor: &mut dyn FnMut(Block)) {

@@ -348,8 +348,9 @@ pub unsafe trait InPieces<'r>: Observable<'r> + ResizeInPlace<'r> {
     /// As [`Contract::deallocate`].
     unsafe fn withdraw(&mut self, piece: Range<usize>);
 
-    /// As [`deallocate`](RegionAllocator::deallocate); returns what would be the piece if the block was its last one:
-    /// the caller knows whether there is such a piece. `None` if the block was refused.
+    /// As [`deallocate`](RegionAllocator::deallocate), but returns the memory that is free then if it may be a whole
+    /// piece, as `may_be_piece` decides: the heap does not use it. If it is a piece, it counts as withdrawn; otherwise
+    /// the caller has to [put it back](Self::put_back) at once. `None` if it cannot be one, or the block was refused.
     ///
     /// # Safety
     ///
@@ -359,18 +360,37 @@ pub unsafe trait InPieces<'r>: Observable<'r> + ResizeInPlace<'r> {
     /// # Time
     ///
     /// As [`Contract::deallocate`].
-    unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>>;
+    unsafe fn deallocate_in_piece(
+        &mut self,
+        block: NonNull<u8>,
+        may_be_piece: impl FnOnce(&Range<usize>) -> bool,
+    ) -> Option<Range<usize>>;
+
+    /// Puts back the memory that [`deallocate_in_piece`](Self::deallocate_in_piece) has returned.
+    ///
+    /// # Safety
+    ///
+    /// It was returned, and the heap has done nothing since then.
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::deallocate`].
+    unsafe fn put_back(&mut self, left: Range<usize>);
 
     /// Frees one of the blocks that the heap keeps for later requests although their users freed them, if it keeps any;
-    /// returns what [`deallocate_in_piece`](Self::deallocate_in_piece) returns, or `None` within if it only came closer
-    /// to one. `place` is 0 at first. `None` if none is kept any more.
+    /// returns what [`deallocate_in_piece`](Self::deallocate_in_piece) returns, an empty range for nothing, or `None`
+    /// within if it only came closer to a block. `place` is 0 at first. `None` if none is kept any more.
     ///
     /// # Time
     ///
     /// As [`Contract::deallocate`].
     #[inline(always)]
-    fn deallocate_kept(&mut self, place: &mut usize) -> Option<Option<Range<usize>>> {
-        let _ = place;
+    fn deallocate_kept(
+        &mut self,
+        place: &mut usize,
+        may_be_piece: impl FnOnce(&Range<usize>) -> bool,
+    ) -> Option<Option<Range<usize>>> {
+        let _ = (place, may_be_piece);
         None
     }
 

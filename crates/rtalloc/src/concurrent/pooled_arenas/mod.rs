@@ -374,6 +374,27 @@ impl<'h, H, A: Atomics> View<'h, H, A> {
         self.entry_word(chunk).store(entry.0, Relaxed);
     }
 
+    /// Writes the same entry for all chunks of a piece, which belongs to the caller. Without a loop, so some are written
+    /// twice: from the first chunk on, and backwards from the last.
+    #[inline(always)]
+    fn set_entries(self, first: usize, run: usize, entry: Entry) {
+        const { assert!(PIECE_CHUNKS == 8) };
+        let last = first.wrapping_add(run).wrapping_sub(1);
+        let set = |distance: usize| {
+            self.set_entry(first.wrapping_add(distance), entry);
+            self.set_entry(last.wrapping_sub(distance), entry);
+        };
+        if run == 1 {
+            return self.set_entry(first, entry);
+        }
+        set(0);
+        set(1);
+        if run > 4 {
+            set(2);
+            set(3);
+        }
+    }
+
     /// The entry at an address, and its chunk.
     #[inline(always)]
     fn entry_at(self, address: usize) -> Option<(usize, Entry)> {

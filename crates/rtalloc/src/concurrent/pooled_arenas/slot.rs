@@ -149,16 +149,16 @@ impl<'r, H: SetAside<'r> + InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, Cached<'
     /// As [`Slot::deallocate`].
     #[inline(always)]
     pub unsafe fn deallocate_past_lists(&mut self, block: NonNull<u8>) -> usize {
+        let may_be_piece = self.may_be_piece();
         // SAFETY: the caller guarantees that the block, which is this heap's, is no longer used.
-        let (bytes, piece) = unsafe { (self.arena().usable_size(block), self.arena().deallocate_within_piece(block)) };
-        if !piece.is_empty() {
-            self.end_if_piece(piece);
-        }
+        let (bytes, piece) =
+            unsafe { (self.arena().usable_size(block), self.arena().deallocate_within_piece(block, may_be_piece)) };
+        self.end_if_piece(piece);
         bytes
     }
 }
 
-impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
+impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     /// The slot's heap.
     #[inline(always)]
     fn arena(&self) -> ManuallyDrop<H> {
@@ -212,16 +212,25 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     /// It lies in one of its pieces, and as [`Slot::deallocate`].
     #[inline(always)]
     unsafe fn free_own(&mut self, block: NonNull<u8>) {
+        let may_be_piece = self.may_be_piece();
         // SAFETY: the caller guarantees a block of this slot's heap, which is no longer used.
-        let Some(piece) = (unsafe { self.arena().deallocate_in_piece(block) }) else { return };
-        self.end_if_piece(piece);
+        if let Some(left) = unsafe { self.arena().deallocate_in_piece(block, may_be_piece) } {
+            self.end_piece(left);
+        }
     }
 
-    /// Gives back a free block with what surrounds it, if that is a piece.
+    /// Whether free memory may be a whole piece: otherwise it is inside of a longer one.
     #[inline(always)]
-    fn end_if_piece(&mut self, piece: Range<usize>) {
-        if self.view.plan().is_start(piece.start | piece.end) {
-            self.end_piece(piece);
+    fn may_be_piece(&self) -> impl FnOnce(&Range<usize>) -> bool + use<'h, 'r, H, A> {
+        let plan = self.view.plan();
+        move |memory| plan.is_start(memory.start | memory.end)
+    }
+
+    /// As [`end_piece`](Self::end_piece), unless the range is empty.
+    #[inline(always)]
+    fn end_if_piece(&mut self, left: Range<usize>) {
+        if !left.is_empty() {
+            self.end_piece(left);
         }
     }
 
@@ -229,7 +238,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     #[inline(always)]
     fn deallocate_kept(&mut self) -> bool {
         let (mut place, mut is_any) = (0, false);
-        while let Some(freed) = self.arena().deallocate_kept(&mut place) {
+        while let Some(freed) = self.arena().deallocate_kept(&mut place, self.may_be_piece()) {
             loop_bound!(LoopBound::Fixed(8000));
             if let Some(piece) = freed {
                 is_any = true;
@@ -239,41 +248,35 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
         is_any
     }
 
-    /// Gives back a piece that may be empty; keeps one of a single chunk.
+    /// Gives back what the slot's heap has left out when a block was freed, if it is a piece; keeps one of a single
+    /// chunk.
     #[cold]
     #[inline(never)]
-    fn end_piece(&mut self, piece: Range<usize>) {
+    fn end_piece(&mut self, left: Range<usize>) {
         let plan = self.view.plan();
-        let (Some(first), run) = (plan.chunk_at(piece.start), piece.len() >> plan.chunk_log2) else { return };
-        if self.view.entry(first) != Entry::first(self.own().owner as u32, run) {
-            // A free block inside of a longer piece.
-            return;
-        }
-        if run == 1 {
+        let first = left.start.wrapping_sub(plan.start) >> plan.chunk_log2;
+        let run = left.end.wrapping_sub(left.start) >> plan.chunk_log2;
+        let is_kept = || {
             let spare = self.own().spare.get();
-            if spare == piece.start {
-                return;
+            // SAFETY: the spare piece is this slot's, here another one than that which was left out.
+            spare == 0
+                || spare == left.start
+                || !unsafe { self.arena().is_empty(spare..spare.wrapping_add(plan.chunk_bytes())) }
+        };
+        if first < plan.chunks && self.view.entry(first) == Entry::first(self.own().owner as u32, run) {
+            if run != 1 || !is_kept() {
+                return self.give_back(first, run);
             }
-            // SAFETY: the spare piece is this slot's.
-            if spare == 0 || !unsafe { self.arena().is_empty(spare..spare.wrapping_add(plan.chunk_bytes())) } {
-                self.own().spare.set(piece.start);
-                return;
-            }
+            self.own().spare.set(left.start);
         }
-        self.give_back(piece, first, run);
+        // SAFETY: the heap has left it out.
+        unsafe { self.arena().put_back(left) };
     }
 
-    /// Gives back an empty piece of this slot.
+    /// Gives the chunks of a piece that was withdrawn back to the pool.
     #[inline(always)]
-    fn give_back(&mut self, piece: Range<usize>, first: usize, run: usize) {
-        // SAFETY: the piece is this slot's, and empty.
-        unsafe { self.arena().withdraw(piece) };
-        let mut at = 0;
-        while at < run {
-            loop_bound!(LoopBound::Fixed(8));
-            self.view.set_entry(first.wrapping_add(at), Entry::NONE);
-            at = super::pool::next(at);
-        }
+    fn give_back(&mut self, first: usize, run: usize) {
+        self.view.set_entries(first, run, Entry::NONE);
         self.view.pool().give_short(first, run);
     }
 
@@ -285,8 +288,11 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
         let piece = spare..spare.wrapping_add(plan.chunk_bytes());
         let Some(first) = plan.chunk_at(spare) else { return };
         // SAFETY: the spare piece is this slot's.
-        if unsafe { self.arena().is_empty(piece.clone()) } {
-            self.give_back(piece, first, 1);
+        unsafe {
+            if self.arena().is_empty(piece.clone()) {
+                self.arena().withdraw(piece);
+                self.give_back(first, 1);
+            }
         }
     }
 
@@ -437,13 +443,8 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, H, A> {
     #[inline(always)]
     fn add_piece(&mut self, first: usize, run: usize) {
         let owner = self.own().owner as u32;
+        self.view.set_entries(first, run, Entry::first(owner, 0));
         self.view.set_entry(first, Entry::first(owner, run));
-        let mut at = 1;
-        while at < run {
-            loop_bound!(LoopBound::Fixed(7));
-            self.view.set_entry(first.wrapping_add(at), Entry::first(owner, 0));
-            at = super::pool::next(at);
-        }
         // SAFETY: the chunks are this slot's from now on, in the span, and at most as many as planned.
         unsafe { self.arena().lend(self.view.plan().range(first, run)) };
     }

@@ -501,22 +501,27 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// ```
     #[inline(always)]
     fn release(&mut self, address: usize) {
-        if let Err(address) = self.try_release(address) {
+        if let Err(address) = self.try_release(address, |_, _| false) {
             self.by_value().report_misuse(address);
         }
     }
 
-    /// Deallocates the block at an address if its tags are those of a live block. Returns the free block that it is in
-    /// then: its offset and its size.
+    /// Deallocates the block at an address if its tags are those of a live block. `leaves` decides about the free block
+    /// that it is in then, given its offset and its size: one that leaves does not enter the index, has no tags of its
+    /// own, and is returned, its offset and its size.
     ///
     /// # Errors
     ///
     /// The address, if they are not.
     #[inline(always)]
-    fn try_release(&mut self, address: usize) -> Result<(Offset, usize), usize> {
+    fn try_release(
+        &mut self,
+        address: usize,
+        leaves: impl FnOnce(Offset, usize) -> bool,
+    ) -> Result<Option<(Offset, usize)>, usize> {
         let block = self.placed(address).ok_or(address)?;
         // SAFETY: a block can be at the offset.
-        unsafe { self.try_release_at(block) }
+        unsafe { self.try_release_at(block, leaves) }
     }
 
     /// See [`try_release`](Self::try_release). On x86-64, each case of the previous and the next block has code of its
@@ -530,7 +535,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     ///
     /// [`placed`](Self::placed) returned the offset.
     #[inline(always)]
-    unsafe fn try_release_at(&mut self, block: Offset) -> Result<(Offset, usize), usize> {
+    unsafe fn try_release_at(
+        &mut self,
+        block: Offset,
+        leaves: impl FnOnce(Offset, usize) -> bool,
+    ) -> Result<Option<(Offset, usize)>, usize> {
         let memory = self.memory();
         let misuse = |block: Offset| Err(memory.address(block));
         // SAFETY: the word before the block is the heap's. Nothing is written before all tags were checked, and then
@@ -619,9 +628,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 }
             }
             (*self.front()).stats.block_freed(size, W::BYTES);
+            if leaves(start, whole) {
+                core::hint::cold_path();
+                I::store(memory, summary);
+                return Ok(Some((start, whole)));
+            }
             self.make_free(&mut summary, start, end, whole, place);
             I::store(memory, summary);
-            Ok((start, whole))
+            Ok(None)
         }
     }
 

@@ -93,14 +93,11 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
     }
 
     unsafe fn lend(&mut self, piece: Range<usize>) {
-        let memory = self.memory();
-        let (first, sentinel) = self.ends(&piece);
-        // SAFETY: the piece is the heap's from now on, and in no list.
+        let (_, sentinel) = self.ends(&piece);
+        // SAFETY: the piece is the heap's from now on, in no list, and ends with the sentinel.
         unsafe {
             self.set_header(sentinel, Header::live(0, true));
-            let mut summary = I::load(memory);
-            self.make_free(&mut summary, first, sentinel, sentinel.bytes_from(first), I::NOWHERE);
-            I::store(memory, summary);
+            self.put_back(piece);
         }
     }
 
@@ -123,16 +120,36 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
     }
 
     #[inline(always)]
-    unsafe fn deallocate_in_piece(&mut self, block: NonNull<u8>) -> Option<Range<usize>> {
-        let (start, size) = match self.by_value().try_release(block.addr().get()) {
-            Ok(free) => free,
+    unsafe fn deallocate_in_piece(
+        &mut self,
+        block: NonNull<u8>,
+        may_be_piece: impl FnOnce(&Range<usize>) -> bool,
+    ) -> Option<Range<usize>> {
+        let memory = self.memory();
+        let around = |start: Offset, size: usize| {
+            let first = memory.address(start);
+            first.wrapping_sub(W::GRANULE)..first.wrapping_add(size)
+        };
+        match self.by_value().try_release(block.addr().get(), |start, size| may_be_piece(&around(start, size))) {
+            Ok(left) => left.map(|(start, size)| around(start, size)),
             Err(address) => {
                 self.by_value().report_misuse(address);
-                return None;
+                None
             }
-        };
-        let first = self.memory().address(start);
-        Some(first.wrapping_sub(W::GRANULE)..first.wrapping_add(size))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_back(&mut self, left: Range<usize>) {
+        let memory = self.memory();
+        let (first, end) = self.ends(&left);
+        // SAFETY: the memory lies between two live blocks or a piece's ends, in no list, and the header after it says
+        // that the block before is free.
+        unsafe {
+            let mut summary = I::load(memory);
+            self.make_free(&mut summary, first, end, end.bytes_from(first), I::NOWHERE);
+            I::store(memory, summary);
+        }
     }
 
     unsafe fn walk_piece(&self, piece: Range<usize>, visitor: &mut dyn FnMut(Block)) {
