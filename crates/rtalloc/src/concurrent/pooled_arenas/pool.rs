@@ -136,7 +136,7 @@ impl<'h, A: Atomics> Pool<'h, A> {
     }
 
     /// Finds the first short runs: the word where they begin, and its chunks where one does.
-    #[inline(never)]
+    #[inline(always)]
     fn find_short(self, shifts: Shifts) -> Result<(usize, usize), Missed> {
         let (mut index, mut versions) = (0, 0_usize);
         let mut word = self.word(index).load(Relaxed);
@@ -156,7 +156,7 @@ impl<'h, A: Atomics> Pool<'h, A> {
     }
 
     /// Finds the first run of so many chunks, more than a word has.
-    #[inline(never)]
+    #[inline(always)]
     fn find_long(self, run: usize) -> Result<usize, Missed> {
         let (mut index, mut versions, mut before) = (0, 0_usize, 0);
         while index < self.count {
