@@ -110,7 +110,7 @@ impl<'r, H: SetAside<'r> + InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, Cached<'
     pub fn allocate_past_lists(&mut self, size_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         match self.arena().allocate_within(size_bytes) {
             Some(block) => Ok(block),
-            None => self.allocate_from_pool(size_bytes, 1).into(),
+            None => self.allocate_from_pool::<false>(size_bytes, 1).into(),
         }
     }
 
@@ -360,39 +360,60 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         taken
     }
 
-    /// Allocates when there are queued remote frees.
+    /// Whether every block is aligned to a power of two.
+    #[inline(always)]
+    fn is_natural(align_bytes: usize) -> bool {
+        align_bytes <= H::CONTRACT.alignment_bytes && align_bytes.is_power_of_two()
+    }
+
+    /// Allocates when there are queued remote frees. Without `ALIGNED`, here and below, at the alignment of all blocks:
+    /// the code for larger ones is apart, so that its instructions do not count in the bound of usual requests.
     #[cold]
     #[inline(never)]
-    fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
+    fn allocate_with_remote_frees<const ALIGNED: bool>(
+        &mut self,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> PairResult<SharedError> {
+        let align_bytes = if ALIGNED { align_bytes } else { 1 };
         self.take_back(self.view.plan().reclaim_budget);
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block).into(),
-            Err(_) => self.allocate_from_pool(size_bytes, align_bytes),
+            Err(_) => self.allocate_from_pool::<ALIGNED>(size_bytes, align_bytes),
         }
     }
 
     /// Allocates after the slot's heap has refused: from another piece, or as a long block.
     #[cold]
     #[inline(never)]
-    fn allocate_from_pool(&mut self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
-        self.draw_or_empty(size_bytes, align_bytes).map_err(|error| self.refuse(error)).into()
+    fn allocate_from_pool<const ALIGNED: bool>(
+        &mut self,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> PairResult<SharedError> {
+        self.draw_or_empty::<ALIGNED>(size_bytes, align_bytes).map_err(|error| self.refuse(error)).into()
     }
 
     /// As [`draw`](Self::draw); if that fails, the slot's heap gives up what it keeps for later requests, and is asked
     /// again.
     #[inline(always)]
-    fn draw_or_empty(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        let drawn = self.draw(size_bytes, align_bytes);
+    fn draw_or_empty<const ALIGNED: bool>(
+        &mut self,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        let align_bytes = if ALIGNED { align_bytes } else { 1 };
+        let drawn = self.draw::<ALIGNED>(size_bytes, align_bytes);
         if matches!(drawn, Ok(_) | Err(SharedError::Request(_))) || !self.deallocate_kept() {
             return drawn;
         }
         let served = self.arena().allocate_bytes(size_bytes, align_bytes);
-        served.or_else(|_| self.draw(size_bytes, align_bytes))
+        served.or_else(|_| self.draw::<ALIGNED>(size_bytes, align_bytes))
     }
 
     /// As [`allocate_from_pool`](Self::allocate_from_pool), without counting a refusal.
     #[inline(always)]
-    fn draw(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+    fn draw<const ALIGNED: bool>(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         if !align_bytes.is_power_of_two() {
             return Err(SharedError::Request(AllocError::Alignment));
         }
@@ -402,7 +423,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         let plan = self.view.plan();
         let length = plan.chunks_for(size_bytes);
         // Chunks are aligned to their length; for more, the search is for a longer run.
-        let slack = (align_bytes >> plan.chunk_log2).saturating_sub(1);
+        let slack = if ALIGNED { (align_bytes >> plan.chunk_log2).saturating_sub(1) } else { 0 };
         if length > plan.chunks || slack > plan.chunks - length {
             let is_aligned = align_bytes <= plan.bytes_of(plan.chunks);
             return Err(SharedError::Request(if is_aligned { AllocError::TooLarge } else { AllocError::Alignment }));
@@ -609,7 +630,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
             self.take_back(self.view.plan().reclaim_budget);
         }
         let served = self.arena().allocate_bytes(size_bytes, align_bytes);
-        let moved = match served.or_else(|_| self.draw_or_empty(size_bytes, align_bytes)) {
+        let moved = match served.or_else(|_| self.draw_or_empty::<true>(size_bytes, align_bytes)) {
             Ok(moved) => moved,
             // Shrinking never fails.
             Err(_) if fits && keeps_too_much => {
@@ -635,11 +656,15 @@ unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         if self.has_remote_frees() {
-            return self.allocate_with_remote_frees(size_bytes, align_bytes).into();
+            return match Self::is_natural(align_bytes) {
+                true => self.allocate_with_remote_frees::<false>(size_bytes, align_bytes).into(),
+                false => self.allocate_with_remote_frees::<true>(size_bytes, align_bytes).into(),
+            };
         }
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block),
-            Err(_) => self.allocate_from_pool(size_bytes, align_bytes).into(),
+            Err(_) if Self::is_natural(align_bytes) => self.allocate_from_pool::<false>(size_bytes, align_bytes).into(),
+            Err(_) => self.allocate_from_pool::<true>(size_bytes, align_bytes).into(),
         }
     }
 
