@@ -1227,8 +1227,8 @@ typedef struct {
     // continues to allocate. Must be 0 for heaps whose blocks have no owner.
     size_t reclaim_budget;
     // Bytes of the chunks in which slots get memory: a power of two, at least 64, and at least a 2,048th of the region
-    // (a 1,024th where a word has 32 bits). 0 means the smallest, at least 512, with which the region has at most 512
-    // chunks (256). Smaller chunks lose less memory, but the bounds of allocations grow with the number of chunks. Must
+    // (a 1,024th where a word has 32 bits). 0 means the smallest, at least 512, with which the region has at most 256
+    // chunks (128). Smaller chunks lose less memory, but the bounds of allocations grow with the number of chunks. Must
     // be 0 for heaps without chunks.
     size_t chunk_bytes;
 } rt_shared_config;

@@ -24,8 +24,8 @@ pub struct rt_shared_config {
     /// continues to allocate. Must be 0 for heaps whose blocks have no owner.
     pub reclaim_budget: usize,
     /// Bytes of the chunks in which slots get memory: a power of two, at least 64, and at least a 2,048th of the region
-    /// (a 1,024th where a word has 32 bits). 0 means the smallest, at least 512, with which the region has at most 512
-    /// chunks (256). Smaller chunks lose less memory, but the bounds of allocations grow with the number of chunks.
+    /// (a 1,024th where a word has 32 bits). 0 means the smallest, at least 512, with which the region has at most 256
+    /// chunks (128). Smaller chunks lose less memory, but the bounds of allocations grow with the number of chunks.
     /// Must be 0 for heaps without chunks.
     pub chunk_bytes: usize,
 }

@@ -2,14 +2,14 @@
 //!
 //! # Idea
 //!
-//! The region is divided into equal *chunks*, by default at most 512 (256 where a word has 32 bits). A chunk belongs to
+//! The region is divided into equal *chunks*, by default at most 256 (128 where a word has 32 bits). A chunk belongs to
 //! no one ([`pool`]), to the heap of one slot, or to one long block.
 //!
 //! Each slot has a sequential heap of its own, [`Tlsf`] by default, which no other thread touches. It begins without
-//! memory. When it has no block for a request, the slot takes a run of 1 to 8 chunks from the pool and lends it to its
-//! heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its last block is freed; each slot keeps one
-//! empty piece of a single chunk, its *spare*, so that a block that comes and goes does not cost a visit to the pool
-//! each time. A request that needs more than 8 chunks, or fills its chunks so well that a piece for it would need one
+//! memory. When it has no block for a request, the slot takes a run of 1 to 4 chunks from the pool and lends it to its
+//! heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its last block is freed; each slot keeps the
+//! piece of a single chunk that it took last, its *spare*, so that a block that comes and goes does not cost a visit to
+//! the pool each time. A request that needs more than 4 chunks, or fills its chunks so well that a piece for it would need one
 //! more, takes a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the pool at
 //! once. A slot that frees another block of another slot pushes it to a *remote-free queue* of the owner
 //! ([`remote_queue`]). The owner frees at most K blocks of its queues (`reclaim_budget`) when it allocates. Frees that it
@@ -39,18 +39,18 @@
 //!
 //! Every operation is *wait-free*: it ends within a number of its own steps that [`max_steps`] returns beforehand,
 //! whether other threads run, wait, or stop forever in the middle of an operation. W is the number of words of the
-//! pool, at most 16 by default and 64 with `chunk_bytes`. T is the number of slots, c = 2 (3 where T is more than the
+//! pool, at most 8 by default and 64 with `chunk_bytes`. T is the number of slots, c = 2 (3 where T is more than the
 //! bits of a word), g = T / bits of a word, rounded up.
 //!
 //! | operation | sequential part | steps on shared words |
 //! |---|---|---|
 //! | allocate, which the slot's heap serves | 1 allocate of H | 1 load |
 //! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back c RMWs, 3 + g loads, and what its piece costs |
-//! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 7 loads, 6 RMWs, 9 stores |
+//! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 7 loads, 6 RMWs, 6 stores |
 //! | allocate of a long block | 1 allocate of H | at most W + 7 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
 //! | refusal | 1 allocate of H | at most W + 7 loads, W + 9 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
-//! | the same, where its piece is empty then | and 1 withdrawal of H | and 1 load, 2 RMWs, a store for each chunk of the piece |
+//! | the same, where its piece is empty then | the same | and 1 load, 2 RMWs, 4 stores; of the spare none |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 3 loads, 3 stores |
 //! | deallocate, of a long block | none | 2 loads, 1 RMW, and 1 RMW for each word of the pool that has its chunks |
 //! | take, release | none | 1 RMW, 1 store |
@@ -91,19 +91,19 @@
 //! - Any slot may have any part of the region, and a request may be as long as the longest run of free chunks.
 //! - *What a slot withholds.* Between two operations of a slot, each of its pieces has a live block or one whose free
 //!   waits in a queue, except for the spare. (A piece becomes empty only when a block is freed there, and the same
-//!   operation gives it back, or makes it the spare, if the previous spare is in use. A piece is taken for a block that
-//!   it serves at once.) So a slot with L such blocks has at most L pieces and a spare: it withholds from others at
-//!   most 8 chunks for each block, less the block, and one chunk. A block withholds as much only if a larger one that
+//!   operation gives it back, unless it is the spare. Another piece becomes the spare only when it is taken, after an
+//!   empty spare went back. A piece is taken for a block that it serves at once.) So a slot with L such blocks has at
+//!   most L pieces and a spare: it withholds from others at most 4 chunks for each block, less the block, and one chunk. A block withholds as much only if a larger one that
 //!   shared its piece was freed. `a_slot_withholds_no_more_than_the_bound` attains this.
-//! - *The spare* goes back with the slot's next request to the pool, and with [`reclaim`].
+//! - *The spare*, if it is empty, goes back with the slot's next request to the pool, and with [`reclaim`].
 //! - *A heap that keeps freed blocks* ([`Cached`]) keeps their pieces, too: they count as live above. It frees them when
 //!   the pool has no run for a request of its slot, which is then served or refused anew, and with [`reclaim`].
-//! - Long blocks are whole chunks: one of more than 8 chunks loses less than an eighth, a shorter one less than a piece
+//! - Long blocks are whole chunks: one of more than 4 chunks loses less than a fourth, a shorter one less than a piece
 //!   for it would: what H rounds the request up by (TLSF at most a 32nd), the alignment and two granules.
 //! - A piece loses one granule. Its blocks do not coalesce with those of other pieces.
 //! - All heaps reach the whole region: with tags of 32 bits it has at most 4 GiB.
-//! - Fixed: 192 bytes for a slot, a row of queues, and its heap's control structure, planned for 8 chunks; 4 bytes for
-//!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3,520 B; 9 slots in 64 MiB: 132 KiB.
+//! - Fixed: 192 bytes for a slot, a row of queues, and its heap's control structure, planned for 4 chunks; 4 bytes for
+//!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3 KiB; 9 slots in 64 MiB: 256 KiB.
 //! - *Queued remote frees* are freed, but count as used until they are taken back. With K >= 2, an owner that keeps
 //!   allocating takes back two for every block it hands out, so a backlog shrinks by one with every allocation: a block
 //!   waits for no more allocations than there were live blocks when it was queued. (Where slots share a pending bit, a
@@ -113,7 +113,7 @@
 //!
 //! # Weak points
 //!
-//! - A small live block keeps its piece, up to 8 chunks, from other slots.
+//! - A small live block keeps its piece, up to 4 chunks, from other slots.
 //! - Queues of an owner that never allocates stay full until it calls [`reclaim`], or its slot passes on. Long blocks
 //!   are never queued.
 //! - Queues grow with the square of the slots. This allocator does not suit hundreds of threads, each with a slot;
@@ -188,7 +188,7 @@ use pool::{MAX_CHUNKS, Pool, WORD_CHUNKS, claim_steps, give_steps, take_steps};
 use remote_queue::{Link, PUSH_STEPS, QueuedFree, RemoteQueue, collect_steps};
 
 /// Chunks of the longest piece: requests that need more take a run of their own.
-pub const PIECE_CHUNKS: usize = 8;
+pub const PIECE_CHUNKS: usize = 4;
 
 /// How [`PooledArenas`] are made.
 #[derive(Clone, Copy, Debug)]
@@ -211,8 +211,8 @@ impl Default for PooledArenasConfig {
     }
 }
 
-/// Most words of a pool whose chunks are chosen: 512 chunks, or 256 where a word has 32 bits.
-pub const CHOSEN_WORDS: usize = 16;
+/// Most words of a pool whose chunks are chosen: 256 chunks, or 128 where a word has 32 bits.
+pub const CHOSEN_WORDS: usize = 8;
 /// Bytes of the smallest chunk that is chosen.
 const MIN_CHUNK_BYTES: usize = 512;
 /// Bytes of the smallest chunk that is accepted.
@@ -237,7 +237,7 @@ struct Place<H, A: Atomics> {
 struct Own<H> {
     /// Queued frees that were collected but not processed: the latest one, or 0.
     chain: Cell<usize>,
-    /// Address of the piece of one chunk that became empty last, or 0: it is not given back at once.
+    /// Address of the piece of one chunk that was taken last, or 0: when it becomes empty, it is not given back at once.
     spare: Cell<usize>,
     /// Number of the slot, plus 1.
     owner: usize,
@@ -378,20 +378,18 @@ impl<'h, H, A: Atomics> View<'h, H, A> {
     /// twice: from the first chunk on, and backwards from the last.
     #[inline(always)]
     fn set_entries(self, first: usize, run: usize, entry: Entry) {
-        const { assert!(PIECE_CHUNKS == 8) };
-        let last = first.wrapping_add(run).wrapping_sub(1);
+        const { assert!(PIECE_CHUNKS == 4) };
+        let entries = self.plan().entries.wrapping_add(first.wrapping_mul(size_of::<u32>()));
         let set = |distance: usize| {
-            self.set_entry(first.wrapping_add(distance), entry);
-            self.set_entry(last.wrapping_sub(distance), entry);
+            let word = entries.wrapping_add(distance.wrapping_mul(size_of::<u32>()));
+            // SAFETY: there is a word for every chunk, initialised.
+            unsafe { Shared::<u32, A>::at(core::ptr::with_exposed_provenance_mut(word)) }.store(entry.0, Relaxed);
         };
-        if run == 1 {
-            return self.set_entry(first, entry);
-        }
         set(0);
-        set(1);
-        if run > 4 {
-            set(2);
-            set(3);
+        if run > 1 {
+            set(1);
+            set(run.wrapping_sub(2));
+            set(run.wrapping_sub(1));
         }
     }
 
@@ -497,8 +495,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
 
     /// Most steps to give back a piece.
     fn steps_of_giving_back(plan: &Plan) -> Steps {
-        let run = plan.piece_chunks();
-        give_steps(run) + Steps { read_modify_writes: 0, loads: 1, stores: run }
+        give_steps(plan.piece_chunks()) + Steps { read_modify_writes: 0, loads: 1, stores: PIECE_CHUNKS }
     }
 }
 
@@ -643,7 +640,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
             // The spare; the search; entries; the check for queued frees at the end.
             let draw = take_steps(plan.words as usize, run)
                 + Self::steps_of_giving_back(plan)
-                + Steps { read_modify_writes: 1, loads: 0, stores: PIECE_CHUNKS };
+                + Steps { read_modify_writes: 1, loads: 0, stores: PIECE_CHUNKS + 1 };
             // The check for queued frees; blocks taken back; twice where blocks are kept; the refusal counter.
             times(plan.reclaim_budget, self.steps_of_taking_back())
                 + times(1 + H::MOST_KEPT.min(1), draw)

@@ -308,7 +308,7 @@ impl<'h, A: Atomics> Pool<'h, A> {
 /// The chunks of a short run, which is not empty: the first word that has some, those of it, and those of the next one.
 #[inline(always)]
 const fn parts(first: usize, run: usize) -> (usize, [usize; 2]) {
-    let chunks = (ALL >> (WORD_CHUNKS - run)) << (first % WORD_CHUNKS);
+    let chunks = (1_usize.wrapping_shl(run as u32).wrapping_sub(1)).wrapping_shl((first % WORD_CHUNKS) as u32);
     (first / WORD_CHUNKS, [chunks & ALL, chunks >> WORD_CHUNKS])
 }
 

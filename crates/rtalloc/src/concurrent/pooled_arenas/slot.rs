@@ -51,6 +51,12 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
         self.own().owner.wrapping_sub(1)
     }
 
+    /// The same pointers, in registers: a function that is not inlined would get a reference to them on the stack.
+    #[inline(always)]
+    fn by_value(&self) -> Self {
+        PooledSlot { view: self.view, place: self.place, heap: PhantomData }
+    }
+
     /// The part that this slot alone uses.
     #[inline(always)]
     fn own(&self) -> &Own<H> {
@@ -110,7 +116,7 @@ impl<'r, H: SetAside<'r> + InPieces<'r>, A: Atomics> PooledSlot<'_, 'r, Cached<'
     pub fn allocate_past_lists(&mut self, size_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         match self.arena().allocate_within(size_bytes) {
             Some(block) => Ok(block),
-            None => self.allocate_from_pool::<false>(size_bytes, 1).into(),
+            None => self.by_value().allocate_from_pool::<false>(size_bytes, 1).into(),
         }
     }
 
@@ -184,7 +190,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
                 Some((_, entry)) if entry.owner() == Entry::LONG => self.view.plan().bytes_of(entry.run()),
                 _ => 0,
             };
-            self.free_elsewhere(block);
+            self.by_value().free_elsewhere(block);
             bytes
         }
     }
@@ -196,6 +202,14 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     /// As the query of `H`.
     pub fn largest_in_pieces(&self) -> usize {
         self.arena().largest_allocatable()
+    }
+
+    /// Reports misuse. A function of this crate's generics is called by its address: that of [`report`] would be kept in
+    /// a register, and such a call has no bound.
+    #[cold]
+    #[inline(never)]
+    fn misused(kind: MisuseKind, address: usize) {
+        report(H::CONTRACT.name, kind, address);
     }
 
     /// Counts a refusal, and returns it.
@@ -215,7 +229,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         let may_be_piece = self.may_be_piece();
         // SAFETY: the caller guarantees a block of this slot's heap, which is no longer used.
         if let Some(left) = unsafe { self.arena().deallocate_in_piece(block, may_be_piece) } {
-            self.end_piece(left);
+            self.by_value().end_piece_apart(left);
         }
     }
 
@@ -230,7 +244,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     #[inline(always)]
     fn end_if_piece(&mut self, left: Range<usize>) {
         if !left.is_empty() {
-            self.end_piece(left);
+            self.by_value().end_piece_apart(left);
         }
     }
 
@@ -248,48 +262,46 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         is_any
     }
 
-    /// Gives back what the slot's heap has left out when a block was freed, if it is a piece; keeps one of a single
-    /// chunk.
-    #[cold]
-    #[inline(never)]
-    fn end_piece(&mut self, left: Range<usize>) {
-        let plan = self.view.plan();
-        let first = left.start.wrapping_sub(plan.start) >> plan.chunk_log2;
-        let run = left.end.wrapping_sub(left.start) >> plan.chunk_log2;
-        let is_kept = || {
-            let spare = self.own().spare.get();
-            // SAFETY: the spare piece is this slot's, here another one than that which was left out.
-            spare == 0
-                || spare == left.start
-                || !unsafe { self.arena().is_empty(spare..spare.wrapping_add(plan.chunk_bytes())) }
-        };
-        if first < plan.chunks && self.view.entry(first) == Entry::first(self.own().owner as u32, run) {
-            if run != 1 || !is_kept() {
+    /// Gives back what the slot's heap has left out when a block was freed, if it is a piece and not the spare.
+    #[inline(always)]
+    fn end_piece(&self, left: Range<usize>) {
+        if left.start != self.own().spare.get() {
+            let plan = self.view.plan();
+            let first = left.start.wrapping_sub(plan.start) >> plan.chunk_log2;
+            let run = left.end.wrapping_sub(left.start) >> plan.chunk_log2;
+            if first < plan.chunks && self.view.entry(first) == Entry::first(self.own().owner as u32, run) {
                 return self.give_back(first, run);
             }
-            self.own().spare.set(left.start);
         }
         // SAFETY: the heap has left it out.
         unsafe { self.arena().put_back(left) };
     }
 
+    /// [`end_piece`](Self::end_piece) apart from the operation, which then needs fewer registers.
+    #[cold]
+    #[inline(never)]
+    fn end_piece_apart(self, left: Range<usize>) {
+        self.end_piece(left);
+    }
+
     /// Gives the chunks of a piece that was withdrawn back to the pool.
     #[inline(always)]
-    fn give_back(&mut self, first: usize, run: usize) {
+    fn give_back(&self, first: usize, run: usize) {
         self.view.set_entries(first, run, Entry::NONE);
         self.view.pool().give_short(first, run);
     }
 
-    /// Gives back the spare piece, if it is still empty.
+    /// Gives back the spare piece, if it is empty.
     #[inline(always)]
     fn give_spare(&mut self) {
         let plan = self.view.plan();
-        let spare = self.own().spare.replace(0);
+        let spare = self.own().spare.get();
         let piece = spare..spare.wrapping_add(plan.chunk_bytes());
         let Some(first) = plan.chunk_at(spare) else { return };
         // SAFETY: the spare piece is this slot's.
         unsafe {
             if self.arena().is_empty(piece.clone()) {
+                self.own().spare.set(0);
                 self.arena().withdraw(piece);
                 self.give_back(first, 1);
             }
@@ -302,7 +314,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         self.own().chain.set(0);
         let Some(address) = PooledArenas::<'r, H, A>::address_of(self.view.plan(), queued) else { return };
         if !self.is_own(address) {
-            report(H::CONTRACT.name, MisuseKind::ContradictoryTags, address);
+            Self::misused(MisuseKind::ContradictoryTags, address);
             return;
         }
         let block = core::ptr::with_exposed_provenance_mut(address);
@@ -311,17 +323,19 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         unsafe {
             let block = NonNull::new_unchecked(block);
             if !self.arena().looks_live(block) {
-                report(H::CONTRACT.name, MisuseKind::DoubleFree, address);
+                Self::misused(MisuseKind::DoubleFree, address);
                 return;
             }
             let next = PooledArenas::<'r, H, A>::link_at(address).next();
             if next.is_some_and(|next| PooledArenas::<'r, H, A>::address_of(self.view.plan(), next).is_none()) {
-                report(H::CONTRACT.name, MisuseKind::ContradictoryTags, address);
+                Self::misused(MisuseKind::ContradictoryTags, address);
                 return;
             }
             // First, so that a free is processed once, whatever happens to the block.
             self.own().chain.set(next.map_or(0, QueuedFree::get) as usize);
-            self.free_own(block);
+            if let Some(left) = self.arena().deallocate_in_piece(block, self.may_be_piece()) {
+                self.end_piece(left);
+            }
         }
     }
 
@@ -371,7 +385,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     #[cold]
     #[inline(never)]
     fn allocate_with_remote_frees<const ALIGNED: bool>(
-        &mut self,
+        mut self,
         size_bytes: usize,
         align_bytes: usize,
     ) -> PairResult<SharedError> {
@@ -379,7 +393,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         self.take_back(self.view.plan().reclaim_budget);
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block).into(),
-            Err(_) => self.allocate_from_pool::<ALIGNED>(size_bytes, align_bytes),
+            Err(_) => self.by_value().allocate_from_pool::<ALIGNED>(size_bytes, align_bytes),
         }
     }
 
@@ -387,7 +401,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     #[cold]
     #[inline(never)]
     fn allocate_from_pool<const ALIGNED: bool>(
-        &mut self,
+        mut self,
         size_bytes: usize,
         align_bytes: usize,
     ) -> PairResult<SharedError> {
@@ -466,6 +480,9 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         let owner = self.own().owner as u32;
         self.view.set_entries(first, run, Entry::first(owner, 0));
         self.view.set_entry(first, Entry::first(owner, run));
+        if run == 1 {
+            self.own().spare.set(self.view.plan().address_of(first));
+        }
         // SAFETY: the chunks are this slot's from now on, in the span, and at most as many as planned.
         unsafe { self.arena().lend(self.view.plan().range(first, run)) };
     }
@@ -517,7 +534,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     ///
     /// As [`Slot::deallocate`].
     #[inline(never)]
-    unsafe fn free_elsewhere(&mut self, block: NonNull<u8>) {
+    unsafe fn free_elsewhere(self, block: NonNull<u8>) {
         let address = block.addr().get();
         let kind = match self.find_elsewhere(address) {
             Ok(Elsewhere::Remote { place, owner, queued, link }) => {
@@ -540,7 +557,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
             }
             Err(kind) => kind,
         };
-        report(H::CONTRACT.name, kind, address);
+        Self::misused(kind, address);
     }
 
     /// Resizes a long block where it is, if it can be.
@@ -600,7 +617,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         } else {
             match self.find_elsewhere(address) {
                 Err(kind) => {
-                    report(H::CONTRACT.name, kind, address);
+                    Self::misused(kind, address);
                     return invalid(self, AllocError::Misused);
                 }
                 Ok(Elsewhere::Long { first, run }) => {
@@ -657,14 +674,16 @@ unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         if self.has_remote_frees() {
             return match Self::is_natural(align_bytes) {
-                true => self.allocate_with_remote_frees::<false>(size_bytes, align_bytes).into(),
-                false => self.allocate_with_remote_frees::<true>(size_bytes, align_bytes).into(),
+                true => self.by_value().allocate_with_remote_frees::<false>(size_bytes, align_bytes).into(),
+                false => self.by_value().allocate_with_remote_frees::<true>(size_bytes, align_bytes).into(),
             };
         }
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block),
-            Err(_) if Self::is_natural(align_bytes) => self.allocate_from_pool::<false>(size_bytes, align_bytes).into(),
-            Err(_) => self.allocate_from_pool::<true>(size_bytes, align_bytes).into(),
+            Err(_) if Self::is_natural(align_bytes) => {
+                self.by_value().allocate_from_pool::<false>(size_bytes, align_bytes).into()
+            }
+            Err(_) => self.by_value().allocate_from_pool::<true>(size_bytes, align_bytes).into(),
         }
     }
 
@@ -675,7 +694,7 @@ unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
             if self.is_own(block.addr().get()) {
                 self.free_own(block);
             } else {
-                self.free_elsewhere(block);
+                self.by_value().free_elsewhere(block);
             }
         }
     }
