@@ -204,8 +204,8 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         self.arena().largest_allocatable()
     }
 
-    /// Reports misuse. A function of this crate's generics is called by its address: that of [`report`] would be kept in
-    /// a register, and such a call has no bound.
+    /// Reports misuse. In a loop, the compiler may keep the address of [`report`] in a register, and a call through a
+    /// register has no bound. This function it calls directly.
     #[cold]
     #[inline(never)]
     fn misused(kind: MisuseKind, address: usize) {
@@ -269,7 +269,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
             let plan = self.view.plan();
             let first = left.start.wrapping_sub(plan.start) >> plan.chunk_log2;
             let run = left.end.wrapping_sub(left.start) >> plan.chunk_log2;
-            if first < plan.chunks && self.view.entry(first) == Entry::first(self.own().owner as u32, run) {
+            if first < plan.chunks && self.view.entry(first).is_first(self.own().owner as u32, run) {
                 return self.give_back(first, run);
             }
         }
@@ -374,7 +374,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         taken
     }
 
-    /// Whether every block is aligned to a power of two.
+    /// Whether every block has this alignment, if it is a power of two.
     #[inline(always)]
     fn is_natural(align_bytes: usize) -> bool {
         align_bytes <= H::CONTRACT.alignment_bytes && align_bytes.is_power_of_two()
