@@ -51,7 +51,7 @@
 //! | made in 128 MiB |  | 99 | 4 | 14,922 | 14,958 | 618 | 14,960 |  |
 //!
 //! rustc 1.95.0 (59807616e 2026-04-14).
-//! Measured 2026-11-28 at cdbdc563 by `ci/zkvm.sh --update`.
+//! Measured 2026-11-28 at 727ec60f by `ci/zkvm.sh --update`.
 //! <!-- end -->
 //!
 //! The recordings are those of 64-bit programs, so pointers in their objects have twice their size here. Reallocations
