@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Programs with threads, made of other people's libraries (rayon, those of ripgrep, tokio), in the book's configuration
-# of pooled arenas: each ends, with the same checksum as on TLSF under a lock, mimalloc and the C library's malloc. With
-# --update, measures processor times in five rounds, and rewrites the table in docs/SHARED-HEAPS.md.
+# Multithreaded programs on third-party libraries (rayon, those of ripgrep, tokio) run on pooled arenas as the book
+# configures them: fails unless every program prints the same checksum there, on TLSF under a lock, on mimalloc and on
+# the C library's malloc. With --update, measures processor times in five rounds, and rewrites the table in
+# docs/SHARED-HEAPS.md.
 # Needs: python3, a C compiler (for mimalloc), and the network for the first run. Takes: a minute; with --update, three.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -119,8 +119,8 @@ variables. *bss*: the misuse hooks. The first three columns are for x86-64 Linux
 {bare}, a Cortex-M4; both optimised for speed by
 {compiler}.
 
-A program that calls `rt_X_bound` also carries all four operations of the allocator, the description of their code, and
-the comparison of the code in memory with it, but nothing of another allocator.
+A program that calls `rt_X_bound` also carries every operation of the allocator that can have a bound, the description
+of their code, and the comparison of the code in memory with it, but nothing of another allocator.
 
 """ + "\n".join(table(rows)) + f"\n\n{measured}\n"
 

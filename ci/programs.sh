@@ -221,7 +221,7 @@ range() {
     done | awk '{ r = $1 / $2 } NR == 1 || r < a { a = r } r > b { b = r } END { printf "%.2f to %.2f", a, b }'
 }
 summary() {
-    echo "Arenas over the C library: processor time $(range cpu), peak $(range peak)."
+    echo "Ratio of the arenas to the C library's malloc: processor time $(range cpu), peak memory $(range peak)."
 }
 echo "wall time, processor time, peak resident memory; rounds: $rounds"
 table

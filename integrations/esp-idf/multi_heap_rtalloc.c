@@ -118,6 +118,7 @@ void *multi_heap_realloc(multi_heap_handle_t heap, void *p, size_t size) {
         return error == RT_OK ? p : NULL;
     void *block = multi_heap_malloc(heap, size);
     if (block != NULL) {
+        // The size needs no lock: while a block is live, only a flag of its tag changes, by an atomic store.
         memcpy(block, p, rt_tlsf_usable_size(heap->heap, p));
         multi_heap_free(heap, p);
     }

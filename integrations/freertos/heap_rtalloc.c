@@ -1,7 +1,7 @@
 // The heap of FreeRTOS on rtalloc: build this file instead of heap_4.c or heap_5.c. README.md has the settings.
 //
-// pvPortMalloc(), vPortFree() and the counts are O(1). Operations exclude each other by taskENTER_CRITICAL(), for the
-// time of one operation of rtalloc and a few counts: no loop, no copy and no clearing of memory is inside. Only the
+// pvPortMalloc(), vPortFree() and the counts are O(1). Each critical section has one operation of rtalloc and a few
+// counts: no loop, no copy and no clearing of memory is inside. Only the
 // first request has loops: it makes the heap.
 //
 // Licence: MIT OR Apache-2.0.

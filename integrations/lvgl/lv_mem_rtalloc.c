@@ -108,6 +108,7 @@ void *lv_realloc_core(void *p, size_t new_size) {
         return error == RT_OK ? p : NULL;
     void *block = lv_malloc_core(new_size);
     if (block != NULL) {
+        // The size needs no lock: while a block is live, only a flag of its tag changes, by an atomic store.
         lv_memcpy(block, p, rt_tlsf_usable_size(heap, p));
         lv_free_core(p);
     }

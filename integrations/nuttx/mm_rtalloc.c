@@ -86,6 +86,7 @@ void *mm_realloc(struct mm_heap_s *heap, void *oldmem, size_t size) {
         return error == RT_OK ? oldmem : NULL;
     void *block = mm_malloc(heap, size);
     if (block != NULL) {
+        // The size needs no lock: while a block is live, only a flag of its tag changes, by an atomic store.
         memcpy(block, oldmem, rt_tlsf_usable_size(heap->heap, oldmem));
         mm_free(heap, oldmem);
     }

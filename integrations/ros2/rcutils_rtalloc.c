@@ -64,6 +64,7 @@ static void *reallocate(void *block, size_t size, void *state) {
         return error == RT_OK ? block : NULL;
     void *moved = allocate(size, state);
     if (moved != NULL) {
+        // The size needs no lock: while a block is live, only a flag of its tag changes, by an atomic store.
         memcpy(moved, block, rt_tlsf_usable_size(locked->heap, block));
         deallocate(block, state);
     }

@@ -1,7 +1,6 @@
-//! Programs with threads, made of libraries that others wrote: what a program does to the heap is theirs. `main` is that
-//! of every program in `bin`, each with a global allocator of its own.
-//!
-//! Each prints a checksum, which depends on neither the allocator nor the threads.
+//! Multithreaded programs on third-party libraries, so that the pattern of requests is not ours. Every program in `bin`
+//! calls `main`, each with its own global allocator, and prints a checksum, which depends on neither the allocator nor
+//! the threads.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -19,10 +18,10 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let sum = match words[..] {
-        ["rayon", threads] => rayon(threads.parse()?),
+        ["rayon", threads] => rayon(threads.parse().map_err(|error| format!("{threads} threads: {error}"))?),
         ["search", directory] => search(directory),
         ["echo"] => echo(),
-        _ => Err("usage: PROGRAM rayon THREADS | search DIRECTORY | echo".into()),
+        _ => Err(format!("unknown arguments {words:?}; usage: PROGRAM rayon THREADS | search DIRECTORY | echo").into()),
     }?;
     println!("{sum:016x}");
     Ok(())
@@ -84,7 +83,7 @@ fn search(directory: &str) -> Checked {
                     found.push(line.to_owned());
                     Ok(true)
                 });
-                // A file that is not text has no matches.
+                // An error ends the search of this file; the lines found before it count.
                 let _ = searcher.search_path(&matcher, &path, keep);
                 lines.fetch_add(found.len() as u64, Relaxed);
                 sum.fetch_add(found.iter().map(|line| mixed(line.len() as u64)).fold(0, u64::wrapping_add), Relaxed);

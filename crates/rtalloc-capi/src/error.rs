@@ -72,8 +72,8 @@ errors! {
         RT_ERROR_NO_STATS = 21 => c"this heap keeps no statistics",
         /// The object has the maximum number of pins.
         RT_ERROR_PINS = 22 => c"the object has the maximum number of pins",
-        /// There is no bound: the operation may have to wait for other threads.
-        RT_ERROR_UNBOUNDED = 23 => c"there is no bound: the operation may have to wait for other threads",
+        /// There is no bound: the heap lacks the operation, or it may have to wait for other threads.
+        RT_ERROR_UNBOUNDED = 23 => c"there is no bound: the heap lacks the operation, or it may have to wait for other threads",
         /// The component has used up its quota, regardless of free memory.
         RT_ERROR_QUOTA = 24 => c"the component has used up its quota",
         /// An injected failure: the request was refused on purpose, to test how the program handles it.
@@ -81,7 +81,7 @@ errors! {
         /// The region overlaps a region of the heap.
         RT_ERROR_OVERLAP = 26 => c"the region overlaps a region of the heap",
         /// The block cannot have this size where it is.
-        RT_ERROR_NOT_IN_PLACE = 27 => c"the block cannot have this size where it is",
+        RT_ERROR_NOT_IN_PLACE = 27 => c"the block cannot be resized without moving it: allocate, copy and free",
     }
 }
 

@@ -190,7 +190,7 @@ const OTHERS: &[Subject] = &[
                           queued frees when it allocates.",
                 wins: "several cores with deadlines: no operation of a slot waits for another, and any slot gets any request up to the \
                        longest run of free chunks",
-                loses: "a small live block keeps its chunk; an allocation that takes chunks reads the pool's 16 words; queues grow with the \
+                loses: "a small live block keeps its piece, up to 4 chunks; an allocation that takes chunks reads the pool's 8 words; queues grow with the \
                         square of the slots; no bound through Global or Joint with ThreadSlots",
                 options: "slots, queued frees processed per allocation, bytes of a chunk, any heap with boundary tags",
                 worst_cases: WorstCases::Pooled,

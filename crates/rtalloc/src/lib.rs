@@ -103,7 +103,7 @@
 //! | [`CompactFit`] | O(1), O(s) when a free moves an object of s bytes | predictable: it depends on live objects, not on history; requests below 16 KiB | 4 B, and 16 B of entry |
 //! | [`CompactFitNonMoving`] | O(s), O(1) but O(s) when a free compacts | the same; a free page-block costs only its entry in a block table | 14 B per 32 B: entry and block table |
 //! | [`SharedCompactFit`] | O(1) and IOTA bytes moved, wait-free for many users; pinned objects do not move | as [`CompactFit`], for each slot, and a page for each pinned object | 4 B, and 32 B of entry |
-//! | [`PooledArenas`] | O(1) as [`Tlsf`], for several threads, whatever the other threads do; O(1) on 512 chunks where the slot needs memory | as [`Tlsf`] in chunks, of one region for all slots | as [`Tlsf`]; none for a long block |
+//! | [`PooledArenas`] | O(1) as [`Tlsf`], for several threads, whatever the other threads do; O(words of the pool), at most 8 by default, where the slot needs memory | as [`Tlsf`] in chunks, of one region for all slots | as [`Tlsf`]; none for a long block |
 
 #![no_std]
 

@@ -151,12 +151,13 @@ macro_rules! region_heaps {
                     fn reallocate(heap: *mut $opaque, block: *mut *mut c_void, align: usize, size: usize) -> rt_error;
 
                     /// Resizes a block to `size` bytes without moving it: it shrinks, or grows into its usable bytes or
-                    /// free memory after it. Copies nothing. A refusal changes nothing. A size that the heap never
-                    /// serves is RT_ERROR_NOT_IN_PLACE.
+                    /// free memory after it. Copies nothing. A refusal changes nothing. After
+                    /// RT_ERROR_NOT_IN_PLACE, also for a size that the heap never serves, allocate, copy and free.
                     ///
                     /// # Errors
                     /// RT_ERROR_NULL, also for a `block` of NULL. RT_ERROR_ZERO_SIZE. RT_ERROR_NOT_IN_PLACE, which is
-                    /// not counted as a failure. RT_ERROR_MISUSED. RT_ERROR_QUOTA and RT_ERROR_INJECTED by the adapters.
+                    /// not counted as a failure. RT_ERROR_MISUSED. RT_ERROR_QUOTA and RT_ERROR_INJECTED from heaps for
+                    /// debugging.
                     ///
                     /// # Safety
                     /// As `rt_HEAP_malloc` and `rt_HEAP_free`.

@@ -15,10 +15,10 @@ use std::process::ExitCode;
 
 /// Counts the steps of operations under adversarial schedules of the other threads.
 ///
-/// How long other threads can delay a thread in the allocator is what a wait-free allocator bounds,
-/// and what no stopwatch finds: the bad schedules are rare, and the machine decides when they occur.
-/// Here nothing is left to the machine. All threads are coroutines of one thread; a switch occurs
-/// only where a coroutine is about to access a shared word, and an adversary chooses the next one:
+/// A wait-free allocator bounds how long other threads can delay an operation. Time measurements do
+/// not find that delay: bad schedules are rare, and the machine decides when they occur. Here nothing
+/// is left to the machine. All threads are coroutines of one thread; a switch occurs only where a
+/// coroutine is about to access a shared word, and an adversary chooses the next one:
 ///
 ///   alone    one thread after another: what an operation takes undisturbed
 ///   random   any thread at any step

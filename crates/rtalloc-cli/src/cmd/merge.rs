@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 /// Joins stores of results, such as those of a campaign's slices.
 ///
-/// Adds to INTO every result of the others that it lacks; INTO is created if it does not exist. Results in INTO are
-/// kept, and merging twice has no further effect. All stores must be of one build of rtalloc with one set of traces:
-/// figures of different origins are not comparable. Where one store is of another origin, nothing is added from any.
+/// Copies to INTO all results that it lacks; INTO is created if it does not exist. Results in INTO are kept, and
+/// merging twice has no further effect. All stores must be of one build of rtalloc with one set of traces: figures of
+/// different origins are not comparable. If any store has another origin, nothing is added.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -31,7 +31,7 @@ Examples:
   rtalloc merge all.db one.db two.db
   rtalloc reproduce all --full --store all.db              the missing tasks, if any, and the tables
 
-The exit status is 0 when all were added, and 1 when one was refused.";
+The exit status is 0 when all stores were added, and 1 when a store was refused.";
 
 /// Runs the subcommand.
 ///

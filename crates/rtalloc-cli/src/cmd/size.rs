@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 /// Computes how large a heap must be so that no request is ever refused.
 ///
-/// Say what your program has live at the same time, at most: with --limit, a number of objects of each
+/// State what your program has live at the same time, at most: with --limit, a number of objects of each
 /// size; with --live, bytes and the largest request; or with --from, a recording, whose most live
 /// objects of each size are taken as limits. For every allocator, this prints the region
 ///
@@ -33,9 +33,9 @@ use std::process::ExitCode;
 /// guarantees; a unit is its smallest block. The first table is what the best possible allocator that
 /// moves nothing would need: the value of a game between program and allocator.
 ///
-/// With --attack, plays programs that read addresses in a world of any size: nine named adversaries,
-/// and those found by a beam search and by evolution against the allocator's own code. This prints
-/// what the worst of them makes necessary beside what is guaranteed.
+/// With --attack, runs adversarial programs, which see the addresses of their blocks, for M and n of
+/// any size: nine named adversaries, and those found by a beam search and by evolution against the
+/// allocator's own code. This prints the heap that the worst one needs, and the guaranteed one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 #[command(group(

@@ -165,7 +165,8 @@ impl Laboratory {
             match of(&format!("{operation}, base")) {
                 Some(base) if !terms.is_empty() => {
                     let at_least = of(&format!("{operation}, iterations at least"));
-                    let at_least = at_least.map_or_else(String::new, |least| format!(" (at least {least})"));
+                    let at_least =
+                        at_least.map_or_else(String::new, |least| format!(" (linear from {least} iterations)"));
                     format!("{at_once}{base}{terms}{at_least}")
                 }
                 // Or of loops that iterate together: then the number is all there is.

@@ -36,11 +36,18 @@ const STATED: &[(&str, &str)] = &[
     ("docs/book/src/choosing.md", "(at most {half-fit, deallocate} instructions per call instead of {tlsf, allocate})"),
     (
         "docs/book/src/choosing.md",
-        "allocate {pooled-arenas, allocate, base} + {pooled-arenas, allocate, per word} for each word of the pool + \
-         {pooled-arenas, allocate, per reclaimed block} for each block taken back; {pooled-arenas, allocate} is for 16 words",
+        "{pooled-arenas, allocate} is for a pool of 8 words, 256 chunks, and 2 blocks taken back",
     ),
     ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation"),
-    ("docs/SHARED-HEAPS.md", "Allocate {pooled-arenas, allocate} instructions and free {pooled-arenas, deallocate}"),
+    (
+        "docs/SHARED-HEAPS.md",
+        "above its goal**: {pooled-arenas, deallocate} instructions at the defaults, for a goal of 120.",
+    ),
+    (
+        "docs/SHARED-HEAPS.md",
+        "(Allocate takes at most {pooled-arenas, allocate}, for a goal of 1,300; at alignments above 16, at most \
+         {pooled-arenas, allocate aligned}.)",
+    ),
     (
         "docs/SHARED-HEAPS.md",
         "at the defaults {pooled-arenas-global, allocate} instructions; the notes of the output have that of a call \

@@ -198,7 +198,11 @@ impl std::fmt::Display for Formula {
         }
         write!(f, "{}", self.base)?;
         self.terms.iter().try_for_each(|term| write!(f, " + {} per {}", term.instructions, term.unit))?;
-        if self.at_least > Self::USUALLY_AT_LEAST { write!(f, " (at least {})", self.at_least) } else { Ok(()) }
+        if self.at_least > Self::USUALLY_AT_LEAST {
+            write!(f, " (linear from {} iterations)", self.at_least)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -319,8 +319,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         Cached { control: self.control, region: PhantomData }
     }
 
-    /// Allocates from the inner heap. Not inlined, and the heap by value, so that a request that a list serves saves no
-    /// registers.
+    /// Allocates from the inner heap. Not inlined, and the heap by value, so that the fast path spills no registers.
     #[inline(never)]
     fn allocate_otherwise(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
         match self.control_mut().heap.allocate_bytes(size_bytes, align_bytes) {
@@ -331,7 +330,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         }
     }
 
-    /// As above, after all lists were emptied.
+    /// As [`allocate_otherwise`](Self::allocate_otherwise), after all lists were emptied.
     #[cold]
     #[inline(never)]
     fn allocate_flushed(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
@@ -339,7 +338,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
         self.control_mut().heap.allocate_bytes(size_bytes, align_bytes).into()
     }
 
-    /// As above, after the list of the size was abandoned.
+    /// As [`allocate_otherwise`](Self::allocate_otherwise), after the list of the size was abandoned.
     #[cold]
     #[inline(never)]
     fn allocate_anew(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {

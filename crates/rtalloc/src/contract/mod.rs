@@ -348,9 +348,9 @@ pub unsafe trait InPieces<'r>: Observable<'r> + ResizeInPlace<'r> {
     /// As [`Contract::deallocate`].
     unsafe fn withdraw(&mut self, piece: Range<usize>);
 
-    /// As [`deallocate`](RegionAllocator::deallocate), but returns the memory that is free then if it may be a whole
-    /// piece, as `may_be_piece` decides: the heap does not use it. If it is a piece, it counts as withdrawn; otherwise
-    /// the caller has to [put it back](Self::put_back) at once. `None` if it cannot be one, or the block was refused.
+    /// As [`deallocate`](RegionAllocator::deallocate). If `may_be_piece` accepts the free memory around the block, the
+    /// heap does not use that memory, and returns it. The caller either keeps it (it is a withdrawn piece) or calls
+    /// [`put_back`](Self::put_back) before anything else. `None`: not accepted, or the block was refused.
     ///
     /// # Safety
     ///
@@ -377,9 +377,9 @@ pub unsafe trait InPieces<'r>: Observable<'r> + ResizeInPlace<'r> {
     /// As [`Contract::deallocate`].
     unsafe fn put_back(&mut self, left: Range<usize>);
 
-    /// Frees one of the blocks that the heap keeps for later requests although their users freed them, if it keeps any;
-    /// returns what [`deallocate_in_piece`](Self::deallocate_in_piece) returns, an empty range for nothing, or `None`
-    /// within if it only came closer to a block. `place` is 0 at first. `None` if none is kept any more.
+    /// Frees one of the blocks that the heap keeps for later requests although their users freed them. `place` is 0 at
+    /// first. `Some(None)`: no block freed yet, call again. `Some(Some(range))`: one was freed, as by
+    /// [`deallocate_in_piece`](Self::deallocate_in_piece); the range is empty for its `None`. `None`: none is kept.
     ///
     /// # Time
     ///

@@ -37,8 +37,8 @@ pub fn floor_log2(value: NonZeroUsize) -> u32 {
     if HAS_INSTRUCTION { value.ilog2() } else { software_floor_log2(value.get()) }
 }
 
-/// As [`floor_log2`], in the register of its operand. `bsr` leaves its destination as it is if the operand is zero, so
-/// it waits for whatever was computed there last: maybe a load of the operation before, which misses the cache.
+/// As [`floor_log2`], in the register of its operand. `bsr` leaves its destination unchanged if the operand is zero, so
+/// it depends on the old value of that register: a load by the previous operation, maybe, which missed the cache.
 ///
 /// # Time
 ///

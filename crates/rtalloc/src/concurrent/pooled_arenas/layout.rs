@@ -107,7 +107,7 @@ impl Entry {
         Entry(owner | (run as u32) << 16)
     }
 
-    /// Whether it is [`first`](Self::first) of these, with fewer registers than a comparison takes.
+    /// Whether this equals [`first`](Self::first) of these. Needs fewer registers than `==`.
     #[inline(always)]
     pub(super) const fn is_first(self, owner: u32, run: usize) -> bool {
         self.0.wrapping_sub(owner).rotate_right(16) as usize == run

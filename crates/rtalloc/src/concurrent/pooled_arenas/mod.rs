@@ -2,16 +2,16 @@
 //!
 //! # Idea
 //!
-//! The region is divided into equal *chunks*, by default at most 256 (128 where a word has 32 bits). A chunk belongs to
-//! no one ([`pool`]), to the heap of one slot, or to one long block.
+//! The region is divided into equal *chunks*, by default at most 256 (128 where a word has 32 bits). A chunk is
+//! free (in the [`pool`]), or belongs to the heap of one slot, or to one long block.
 //!
 //! Each slot has a sequential heap of its own, [`Tlsf`] by default, which no other thread touches. It begins without
 //! memory. When it has no block for a request, the slot takes a run of 1 to 4 chunks from the pool and lends it to its
 //! heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its last block is freed; each slot keeps the
-//! piece of a single chunk that it took last, its *spare*, so that a block that comes and goes does not cost a visit to
-//! the pool each time. A request that needs more than 4 chunks, or fills its chunks so well that a piece for it would need one
-//! more, takes a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the pool at
-//! once. A slot that frees another block of another slot pushes it to a *remote-free queue* of the owner
+//! piece of a single chunk that it took last, its *spare*, so that repeated allocation and free of one block does not
+//! access the pool. A request that needs more than 4 chunks, or fills its chunks so well that a piece for it would need
+//! one more, takes a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the
+//! pool at once. A slot that frees another block of another slot pushes it to a *remote-free queue* of the owner
 //! ([`remote_queue`]). The owner frees at most K blocks of its queues (`reclaim_budget`) when it allocates. Frees that it
 //! has collected from a queue but not yet processed wait in the slot's own *chain*.
 //!
@@ -48,9 +48,9 @@
 //! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back c RMWs, 3 + g loads, and what its piece costs |
 //! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 7 loads, 6 RMWs, 6 stores |
 //! | allocate of a long block | 1 allocate of H | at most W + 7 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
-//! | refusal | 1 allocate of H | at most W + 7 loads, W + 9 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
+//! | refusal | 1 allocate of H | at most W + 7 loads, max(W, 8) + 4 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
-//! | the same, where its piece is empty then | the same | and 1 load, 2 RMWs, 4 stores; of the spare none |
+//! | the same, where its piece is empty then | the same | plus 1 load, 2 RMWs, 4 stores; nothing for the spare |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 3 loads, 3 stores |
 //! | deallocate, of a long block | none | 2 loads, 1 RMW, and 1 RMW for each word of the pool that has its chunks |
 //! | take, release | none | 1 RMW, 1 store |
@@ -90,11 +90,12 @@
 //!
 //! - Any slot may have any part of the region, and a request may be as long as the longest run of free chunks.
 //! - *What a slot withholds.* Between two operations of a slot, each of its pieces has a live block or one whose free
-//!   waits in a queue, except for the spare. (A piece becomes empty only when a block is freed there, and the same
-//!   operation gives it back, unless it is the spare. Another piece becomes the spare only when it is taken, after an
-//!   empty spare went back. A piece is taken for a block that it serves at once.) So a slot with L such blocks has at
-//!   most L pieces and a spare: it withholds from others at most 4 chunks for each block, less the block, and one chunk. A block withholds as much only if a larger one that
-//!   shared its piece was freed. `a_slot_withholds_no_more_than_the_bound` attains this.
+//!   waits in a queue, except for the spare. Why: a piece becomes empty only when a block in it is freed. The
+//!   same operation gives the piece back, unless it is the spare. A new spare is recorded only when a chunk is taken, and
+//!   an empty old one goes back first. A piece is taken for a block that it serves at once. So a slot with L such blocks
+//!   has at most L pieces and a spare: it withholds from others at most 4 chunks for each block, less the block, and one
+//!   chunk. A block withholds as much only if a larger one that shared its piece was freed.
+//!   `a_slot_withholds_no_more_than_the_bound` attains this.
 //! - *The spare*, if it is empty, goes back with the slot's next request to the pool, and with [`reclaim`].
 //! - *A heap that keeps freed blocks* ([`Cached`]) keeps their pieces, too: they count as live above. It frees them when
 //!   the pool has no run for a request of its slot, which is then served or refused anew, and with [`reclaim`].
@@ -237,7 +238,7 @@ struct Place<H, A: Atomics> {
 struct Own<H> {
     /// Queued frees that were collected but not processed: the latest one, or 0.
     chain: Cell<usize>,
-    /// Address of the piece of one chunk that was taken last, or 0: when it becomes empty, it is not given back at once.
+    /// Address of the piece of one chunk that was taken last, or 0: it is not given back when it becomes empty.
     spare: Cell<usize>,
     /// Number of the slot, plus 1.
     owner: usize,
@@ -374,8 +375,8 @@ impl<'h, H, A: Atomics> View<'h, H, A> {
         self.entry_word(chunk).store(entry.0, Relaxed);
     }
 
-    /// Writes the same entry for all chunks of a piece, which belongs to the caller. Without a loop, so some are written
-    /// twice: from the first chunk on, and backwards from the last.
+    /// Writes the same entry for all chunks of a piece, which belongs to the caller: the first two and the last two,
+    /// without a loop; for up to 3 chunks some are written twice.
     #[inline(always)]
     fn set_entries(self, first: usize, run: usize, entry: Entry) {
         const { assert!(PIECE_CHUNKS == 4) };

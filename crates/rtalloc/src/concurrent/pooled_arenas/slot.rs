@@ -51,7 +51,7 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
         self.own().owner.wrapping_sub(1)
     }
 
-    /// The same pointers, in registers: a function that is not inlined would get a reference to them on the stack.
+    /// The same pointers, so that a call passes them in registers, not by reference.
     #[inline(always)]
     fn by_value(&self) -> Self {
         PooledSlot { view: self.view, place: self.place, heap: PhantomData }
@@ -233,7 +233,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         }
     }
 
-    /// Whether free memory may be a whole piece: otherwise it is inside of a longer one.
+    /// Whether free memory begins and ends on chunk boundaries: a whole piece does.
     #[inline(always)]
     fn may_be_piece(&self) -> impl FnOnce(&Range<usize>) -> bool + use<'h, 'r, H, A> {
         let plan = self.view.plan();
@@ -262,7 +262,8 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         is_any
     }
 
-    /// Gives back what the slot's heap has left out when a block was freed, if it is a piece and not the spare.
+    /// Returns the free memory that the heap did not put into a list to the pool, if it is a piece and not the spare;
+    /// otherwise back to the heap.
     #[inline(always)]
     fn end_piece(&self, left: Range<usize>) {
         if left.start != self.own().spare.get() {
@@ -273,7 +274,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
                 return self.give_back(first, run);
             }
         }
-        // SAFETY: the heap has left it out.
+        // SAFETY: `deallocate_in_piece` returned it, and the heap was not used since.
         unsafe { self.arena().put_back(left) };
     }
 
@@ -381,7 +382,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     }
 
     /// Allocates when there are queued remote frees. Without `ALIGNED`, here and below, at the alignment of all blocks:
-    /// the code for larger ones is apart, so that its instructions do not count in the bound of usual requests.
+    /// larger alignments have separate code, so that the bound of other requests excludes it.
     #[cold]
     #[inline(never)]
     fn allocate_with_remote_frees<const ALIGNED: bool>(

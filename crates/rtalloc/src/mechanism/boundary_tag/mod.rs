@@ -506,9 +506,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
     }
 
-    /// Deallocates the block at an address if its tags are those of a live block. `leaves` decides about the free block
-    /// that it is in then, given its offset and its size: one that leaves does not enter the index, has no tags of its
-    /// own, and is returned, its offset and its size.
+    /// Deallocates the block at an address if its tags are those of a live block. If `leaves(offset, size)` accepts the
+    /// merged free block, it does not enter the index and gets no tags, and its offset and size are returned.
     ///
     /// # Errors
     ///
