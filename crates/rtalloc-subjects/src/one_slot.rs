@@ -28,7 +28,7 @@ const SLOTS: usize = 1;
 pub(crate) const POOLED_ARENAS: LoopLimits = LoopLimits {
     remote_frees: Some(|| <OneSlot as Choice<PooledArenasConfig>>::config().reclaim_budget),
     pending_words: Some(|| SLOTS.div_ceil(usize::BITS as usize)),
-    words: Some(|region_bytes| <PooledArenas<'static>>::max_words(region_bytes, 0)),
+    words: Some(|region_bytes| <PooledArenas<'static>>::max_words(region_bytes, &OneSlot::config())),
     ..LoopLimits::NONE
 };
 

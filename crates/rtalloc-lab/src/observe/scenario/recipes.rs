@@ -6,7 +6,7 @@ use super::builder::ScriptBuilder;
 use super::{Recipe, Scenario};
 use crate::observe::Operation;
 use crate::observe::script::Slot;
-use rtalloc::concurrent::PooledArenas;
+use rtalloc::concurrent::{PooledArenas, PooledArenasConfig};
 use rtalloc_subjects::WorstCases::*;
 
 const TLSF_PAPER: &str = "Masmano et al. 2008, section 6.1";
@@ -685,7 +685,7 @@ fn longest_block(r: &mut ScriptBuilder<'_>) -> Option<()> {
 
 /// Bytes of a chunk.
 fn chunk(r: &ScriptBuilder<'_>) -> usize {
-    <PooledArenas<'static>>::chunk_bytes(r.heap_bytes(), 0)
+    <PooledArenas<'static>>::chunk_bytes(r.heap_bytes(), &PooledArenasConfig::default())
 }
 
 /// A request for a piece of two chunks, in bytes.

@@ -2,7 +2,10 @@
 
 use super::pool::{MAX_CHUNKS, WORD_CHUNKS};
 use super::remote_queue::RemoteQueue;
-use super::{CHOSEN_WORDS, Control, MIN_CHUNK_BYTES, PIECE_CHUNKS, Place, PooledArenas, PooledArenasConfig};
+use super::{
+    Control, LEAST_CHOSEN_WORDS, MIN_CHUNK_BYTES, MOST_CHOSEN_WORDS, PIECE_CHUNKS, Place, PooledArenas,
+    PooledArenasConfig,
+};
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::Atomics;
 use crate::contract::InPieces;
@@ -158,18 +161,19 @@ impl Layout {
 }
 
 impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
-    /// Bytes of a chunk in a region of this length, where the configuration has this number, or 0, which chooses.
-    pub const fn chunk_bytes(len_bytes: usize, chunk_bytes: usize) -> usize {
-        if chunk_bytes != 0 {
-            return chunk_bytes;
+    /// Bytes of a chunk in a region of this length.
+    pub fn chunk_bytes(len_bytes: usize, config: &PooledArenasConfig) -> usize {
+        if config.chunk_bytes != 0 {
+            return config.chunk_bytes;
         }
-        let least = len_bytes.div_ceil(CHOSEN_WORDS * WORD_CHUNKS + 1);
+        let words = config.slots.clamp(LEAST_CHOSEN_WORDS, MOST_CHOSEN_WORDS);
+        let least = len_bytes.div_ceil(words * WORD_CHUNKS + 1);
         if least > MIN_CHUNK_BYTES { least.next_power_of_two() } else { MIN_CHUNK_BYTES }
     }
 
-    /// The most words that the pool of a region of this length has, with chunks of so many bytes, or chosen ones (0).
-    pub const fn max_words(region_bytes: usize, chunk_bytes: usize) -> usize {
-        (region_bytes / Self::chunk_bytes(region_bytes, chunk_bytes)).div_ceil(WORD_CHUNKS)
+    /// The most words that the pool of a region of this length has.
+    pub fn max_words(region_bytes: usize, config: &PooledArenasConfig) -> usize {
+        (region_bytes / Self::chunk_bytes(region_bytes, config)).div_ceil(WORD_CHUNKS)
     }
 
     /// The layout of what precedes so many chunks; `None` beyond the address space.
@@ -197,11 +201,11 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
             // What aligns the control structure and the first chunk, and that chunk.
             layout.front_bytes.checked_add(LINE_BYTES - 1)?.checked_add(chunk_bytes.checked_mul(2)? - 1)
         };
-        let mut chunk_bytes = Self::chunk_bytes(0, config.chunk_bytes);
+        let mut chunk_bytes = Self::chunk_bytes(0, config);
         loop {
             let Some(needed_bytes) = needed_with(chunk_bytes) else { return usize::MAX };
             // A longer region may have longer chunks.
-            let longer_bytes = Self::chunk_bytes(needed_bytes, config.chunk_bytes);
+            let longer_bytes = Self::chunk_bytes(needed_bytes, config);
             if longer_bytes == chunk_bytes {
                 return needed_bytes;
             }
@@ -216,7 +220,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
         len_bytes: usize,
         config: &PooledArenasConfig,
     ) -> Option<(Plan, usize, Range<usize>)> {
-        let chunk_bytes = Self::chunk_bytes(len_bytes, config.chunk_bytes);
+        let chunk_bytes = Self::chunk_bytes(len_bytes, config);
         let control = round_up(start, LINE_BYTES)?;
         let end = start.checked_add(len_bytes)?;
         let mut chunks = (len_bytes / chunk_bytes).min(MAX_CHUNKS);

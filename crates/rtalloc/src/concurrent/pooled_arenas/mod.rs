@@ -2,8 +2,9 @@
 //!
 //! # Idea
 //!
-//! The region is divided into equal *chunks*, by default at most 256 (128 where a word has 32 bits). A chunk is
-//! free (in the [`pool`]), or belongs to the heap of one slot, or to one long block.
+//! The region is divided into equal *chunks*, by default at most 256 (128 where a word has 32 bits), or with more than 8
+//! slots up to twice as many. A chunk is free (in the [`pool`]), or belongs to the heap of one slot, or to one long
+//! block.
 //!
 //! Each slot has a sequential heap of its own, [`Tlsf`] by default, which no other thread touches. It begins without
 //! memory. When it has no block for a request, the slot takes a run of 1 to 4 chunks from the pool and lends it to its
@@ -39,8 +40,8 @@
 //!
 //! Every operation is *wait-free*: it ends within a number of its own steps that [`max_steps`] returns beforehand,
 //! whether other threads run, wait, or stop forever in the middle of an operation. W is the number of words of the
-//! pool, at most 8 by default and 64 with `chunk_bytes`. T is the number of slots, c = 2 (3 where T is more than the
-//! bits of a word), g = T / bits of a word, rounded up.
+//! pool: by default at most 8, or T if that is more, up to 16; at most 64 with `chunk_bytes`. T is the number of slots,
+//! c = 2 (3 where T is more than the bits of a word), g = T / bits of a word, rounded up.
 //!
 //! | operation | sequential part | steps on shared words |
 //! |---|---|---|
@@ -153,9 +154,9 @@
 //! <!-- figures: pooled-arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `pooled-arenas` | 2,144, 2,152, 214 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.9 % |
+//! | `pooled-arenas` | 1,208, 1,470, 126 | 4 B | 16 B | 1,536 B, 4,096 B | 13.3 %, 21.7 % |
 //!
-//! Measured 2026-11-28 at bb85fb4 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-28 at b925fa7 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 mod layout;
@@ -200,8 +201,8 @@ pub struct PooledArenasConfig {
     /// taken back eventually if only its owner keeps allocating (from 4 on, with more slots than a word has bits).
     pub reclaim_budget: usize,
     /// Bytes of a chunk, a power of two, at least 64 and at least a [`MAX_CHUNKS`]th of the region; 0 chooses the
-    /// smallest, at least 512, with which the pool has no more than [`CHOSEN_WORDS`] words. Smaller chunks lose less
-    /// memory; the bounds in steps and instructions are linear in the words.
+    /// smallest, at least 512, with which the pool has no more words than slots, or than 8 with fewer slots, or than 16
+    /// with more. Smaller chunks lose less memory; the bounds in steps and instructions are linear in the words.
     pub chunk_bytes: usize,
 }
 
@@ -212,8 +213,10 @@ impl Default for PooledArenasConfig {
     }
 }
 
-/// Most words of a pool whose chunks are chosen: 256 chunks, or 128 where a word has 32 bits.
-pub const CHOSEN_WORDS: usize = 8;
+/// Most words of a pool whose chunks are chosen for few slots: 256 chunks, or 128 where a word has 32 bits.
+const LEAST_CHOSEN_WORDS: usize = 8;
+/// Most words of a pool whose chunks are chosen for many slots, each of which has a spare: 512 chunks, or 256.
+const MOST_CHOSEN_WORDS: usize = 16;
 /// Bytes of the smallest chunk that is chosen.
 const MIN_CHUNK_BYTES: usize = 512;
 /// Bytes of the smallest chunk that is accepted.
