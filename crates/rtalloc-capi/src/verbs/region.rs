@@ -151,7 +151,7 @@ macro_rules! region_heaps {
                     fn reallocate(heap: *mut $opaque, block: *mut *mut c_void, align: usize, size: usize) -> rt_error;
 
                     /// Resizes a block to `size` bytes without moving it: it shrinks, or grows into its usable bytes or
-                    /// free memory after it. Copies nothing. A refusal changes nothing. After
+                    /// free memory after it. A size up to the usable one always fits. A refusal changes nothing. After
                     /// RT_ERROR_NOT_IN_PLACE, also for a size that the heap never serves, allocate, copy and free.
                     ///
                     /// # Errors

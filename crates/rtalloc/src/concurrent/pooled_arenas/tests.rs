@@ -1047,6 +1047,37 @@ fn the_global_allocator_repeats_a_contended_request() {
     assert_eq!((answer.unwrap().is_ok(), contended()), (true, 1));
 }
 
+/// The tags of a block whose piece went back do not look live, wherever the piece's chunks are used next.
+#[test]
+fn a_double_free_after_the_piece_went_back_is_reported() {
+    // The order of the frees decides whether the block has free neighbours when its piece goes back.
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        for again in 0..9 {
+            let mut heap = heap(8, config(1, 512));
+            let mut user = heap.claim(0).unwrap();
+            // Three pieces of one chunk with three blocks each, and the spare.
+            let small: Vec<_> = (0..9).map(|_| user.allocate_bytes(140, 8).unwrap()).collect();
+            let spare = user.allocate_bytes(300, 8).unwrap();
+            assert_eq!(outside(&heap), 4);
+            small.chunks(3).for_each(|piece| order.iter().for_each(|&index| free(&mut user, piece[index])));
+            assert_eq!(outside(&heap), 1);
+            // A piece of three chunks, where old tags are not written again.
+            let long = user.allocate_bytes(1400, 8).unwrap();
+            assert!(at(long) <= at(small[0]) && at(small[8]) < at(long) + 1400);
+            reports();
+            // The first small block is where the long one is: that is its free.
+            if at(small[again]) != at(long) {
+                free(&mut user, small[again]);
+                assert_eq!(reports().len(), 1, "freed in the order {order:?}, then {again} again");
+            }
+            free(&mut user, long);
+            free(&mut user, spare);
+            drop(user);
+            heap.check().unwrap();
+        }
+    }
+}
+
 /// One block of a slot keeps as many chunks from the others as the documentation says, and no slot keeps more than one
 /// chunk beyond its blocks.
 #[test]

@@ -507,7 +507,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     }
 
     /// Deallocates the block at an address if its tags are those of a live block. If `leaves(offset, size)` accepts the
-    /// merged free block, it does not enter the index and gets no tags, and its offset and size are returned.
+    /// merged free block, it does not enter the index, and its offset and size are returned.
     ///
     /// # Errors
     ///
@@ -627,12 +627,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 }
             }
             (*self.front()).stats.block_freed(size, W::BYTES);
+            // Also what leaves is tagged: tags of a live block would remain in it.
+            self.set_tags(start, end, whole);
             if leaves(start, whole) {
                 core::hint::cold_path();
                 I::store(memory, summary);
                 return Ok(Some((start, whole)));
             }
-            self.make_free(&mut summary, start, end, whole, place);
+            I::insert(memory, &mut summary, start, whole, place);
             I::store(memory, summary);
             Ok(None)
         }
@@ -646,12 +648,24 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// PREV_FREE set. The summary is loaded.
     #[inline(always)]
     unsafe fn make_free(&mut self, summary: &mut I::Summary, block: Offset, end: Offset, size: usize, place: I::Place) {
-        let memory = self.memory();
         // SAFETY: the memory belongs to the heap and lies between two live blocks or a region's ends, in no list.
         unsafe {
+            self.set_tags(block, end, size);
+            I::insert(self.memory(), summary, block, size, place);
+        }
+    }
+
+    /// Tags the memory from `block` to `end`, `size` bytes, as one free block.
+    ///
+    /// # Safety
+    ///
+    /// The memory belongs to the heap.
+    #[inline(always)]
+    unsafe fn set_tags(&mut self, block: Offset, end: Offset, size: usize) {
+        // SAFETY: the header and the footer of the memory are the heap's.
+        unsafe {
             self.set_header(block, Header::free(size));
-            memory.store(end.down(2 * W::BYTES), size);
-            I::insert(memory, summary, block, size, place);
+            self.memory().store(end.down(2 * W::BYTES), size);
         }
     }
 }

@@ -93,10 +93,11 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
     }
 
     unsafe fn lend(&mut self, piece: Range<usize>) {
-        let (_, sentinel) = self.ends(&piece);
+        let (first, sentinel) = self.ends(&piece);
         // SAFETY: the piece is the heap's from now on, in no list, and ends with the sentinel.
         unsafe {
             self.set_header(sentinel, Header::live(0, true));
+            self.set_tags(first, sentinel, sentinel.bytes_from(first));
             self.put_back(piece);
         }
     }
@@ -143,11 +144,11 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
     unsafe fn put_back(&mut self, left: Range<usize>) {
         let memory = self.memory();
         let (first, end) = self.ends(&left);
-        // SAFETY: the memory lies between two live blocks or a piece's ends, in no list, and the header after it says
-        // that the block before is free.
+        // SAFETY: the memory has the tags of a free block, lies between two live blocks or a piece's ends, and is in no
+        // list. The header after it says that the block before is free.
         unsafe {
             let mut summary = I::load(memory);
-            self.make_free(&mut summary, first, end, end.bytes_from(first), I::NOWHERE);
+            I::insert(memory, &mut summary, first, end.bytes_from(first), I::NOWHERE);
             I::store(memory, summary);
         }
     }
