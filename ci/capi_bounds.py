@@ -235,7 +235,7 @@ def in_table(file):
             continue
         growth = json.loads(re.sub(r",\s*\]", "]", growth))
         # The heaps of the program: 1 word and 1 reclaimed block; as many words as by default, and 2 blocks; 32 words, and 9 blocks.
-        for title, (words, count) in {f"{name}_of_one": (1, 1), name: (16, 2), f"{name}_of_many": (32, 9)}.items():
+        for title, (words, count) in {f"{name}_of_one": (1, 1), name: (8, 2), f"{name}_of_many": (32, 9)}.items():
             numbers = min(words, WORDS[1]) - 1, max(0, words - WORDS[1]), count - 1
             found[title] = [bound + sum(map(int.__mul__, more, numbers)) for bound, more in zip(least, growth)]
     return found

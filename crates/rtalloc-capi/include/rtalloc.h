@@ -116,7 +116,7 @@ typedef enum {
     RT_ERROR_NO_STATS = 21,
     // The object has the maximum number of pins.
     RT_ERROR_PINS = 22,
-    // There is no bound: the operation may have to wait for other threads.
+    // There is no bound: the heap lacks the operation, or it may have to wait for other threads.
     RT_ERROR_UNBOUNDED = 23,
     // The component has used up its quota, regardless of free memory.
     RT_ERROR_QUOTA = 24,
@@ -474,9 +474,10 @@ typedef size_t rt_region;
 // rt_error rt_HEAP_realloc_in_place(rt_HEAP *heap, void *block, size_t size);
 //
 // Resizes a block to `size` bytes without moving it: it shrinks, or grows into its usable bytes or free memory after
-// it. Copies nothing. A refusal changes nothing. A size that the heap never serves is RT_ERROR_NOT_IN_PLACE.
+// it. A size up to the usable one always fits. A refusal changes nothing. After RT_ERROR_NOT_IN_PLACE, also for a size
+// that the heap never serves, allocate, copy and free.
 // Errors: RT_ERROR_NULL, also for a `block` of NULL. RT_ERROR_ZERO_SIZE. RT_ERROR_NOT_IN_PLACE, which is not counted as
-// a failure. RT_ERROR_MISUSED. RT_ERROR_QUOTA and RT_ERROR_INJECTED by the adapters.
+// a failure. RT_ERROR_MISUSED. RT_ERROR_QUOTA and RT_ERROR_INJECTED from heaps for debugging.
 // Requires: As `rt_HEAP_malloc` and `rt_HEAP_free`.
 // Time: As `rt_HEAP_realloc`, without a copy.
 
