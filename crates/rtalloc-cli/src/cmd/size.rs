@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 /// Computes how large a heap must be so that no request is ever refused.
 ///
-/// State what your program has live at the same time, at most: with --limit, a number of objects of each
-/// size; with --live, bytes and the largest request; or with --from, a recording, whose most live
+/// State what your program has live at the same time, at most: with --limit, a number of objects of
+/// each size; with --live, bytes and the largest request; or with --from, a recording, whose most live
 /// objects of each size are taken as limits. For every allocator, this prints the region
 ///
 ///   recording    that serves the recording (with --from);
