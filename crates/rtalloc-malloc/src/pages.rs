@@ -80,7 +80,7 @@ pub unsafe fn give_back(state: &ThreadState) {
     fast.faults = usize::MAX;
     if !is_early {
         // SAFETY: by the caller's guarantee; the reference is not used meanwhile.
-        unsafe { return_pages(STATE.threads.number(state)) };
+        unsafe { return_pages(STATE.threads.number(state), POOL_WORDS) };
         fast.faults = page_faults();
     }
 }
@@ -105,21 +105,22 @@ pub unsafe fn give_back_at_end(state: &ThreadState) {
     if has_kept || now >= fast.next_end || freed as usize >= LEAST_INTERVAL {
         fast.next_end = now.saturating_add(NANOSECONDS_PER_PAGE * pages as u64);
         // SAFETY: as above; the next thread begins to count anew.
-        unsafe { return_pages(STATE.threads.number(state)) };
+        unsafe { return_pages(STATE.threads.number(state), ALL_POOL_WORDS) };
     }
 }
 
-/// Words of a pool that a thread looks at each time.
+/// Words of a pool that a thread looks at each time, and when it ends: all, as it does not look again.
 const POOL_WORDS: usize = 4;
+const ALL_POOL_WORDS: usize = 16;
 
 /// Returns the pages of the largest free blocks of a slot, and of free memory in the pools.
 ///
 /// # Safety
 ///
 /// The allocator is the arenas, and the slot is the calling thread's, which is inside an operation.
-unsafe fn return_pages(slot: usize) {
+unsafe fn return_pages(slot: usize, words: usize) {
     // The same words in every region, so that each of them gets its turn in each region.
-    let first_word = STATE.next_pool_word.fetch_add(POOL_WORDS, Relaxed);
+    let first_word = STATE.next_pool_word.fetch_add(words, Relaxed);
     for region in STATE.regions.iter() {
         // SAFETY: the word stores arenas, and the slot is the caller's.
         let mut arena = unsafe { kinds::arena_slot(region.heap, slot) };
@@ -142,7 +143,7 @@ unsafe fn return_pages(slot: usize) {
         }
         // If another thread looks at a pool, or asks for what may be missing in one, this one leaves it alone.
         STATE.pool_visits.try_with(|| {
-            for word in first_word..first_word.wrapping_add(POOL_WORDS) {
+            for word in first_word..first_word.wrapping_add(words) {
                 // SAFETY: the word stores arenas; the memory that is passed is free, and stays so meanwhile.
                 unsafe {
                     kinds::visit_free(region.heap, word, &mut |free| {
