@@ -27,7 +27,7 @@ const STEPS: [(&str, &str, &str); 10] = [
     ("boundary_tag/tags.rs", "next_to", "next_physical"),
     ("boundary_tag/tags.rs", "free_prev", "prev_physical"),
     ("segregated.rs", "remove", "remove_block"),
-    ("boundary_tag/mod.rs", "make_free", "merge"),
+    ("boundary_tag/mod.rs", "set_tags", "merge"),
 ];
 
 /// The step of an instruction, given its functions from the innermost outwards.
