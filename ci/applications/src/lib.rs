@@ -91,7 +91,10 @@ fn search(directory: &str) -> Checked {
             })
         });
     }
-    Ok(sum.into_inner() ^ lines.into_inner())
+    match lines.into_inner() {
+        0 => Err(format!("no file in {directory} has a match").into()),
+        lines => Ok(sum.into_inner() ^ lines),
+    }
 }
 
 /// A server that returns what it reads, and 24 clients, on tokio's threads.

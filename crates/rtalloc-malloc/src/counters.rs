@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::adapt::Failures;
 
-/// Parts of a region, at most: two for each chunk that arenas have by default, and one that is cut.
+/// Parts of a region, at most: as many as arenas of 16 slots have chunks, and one that is cut.
 const PARTS: usize = 513;
 
 /// A part of a region. Parts have equal lengths and are aligned to them, as chunks are.

@@ -207,16 +207,19 @@ pub unsafe fn arena_slot(word: Heap, slot: usize) -> ArenaSlot {
     unsafe { heap_in::<Arenas>(word).slot(slot) }
 }
 
-/// Passes the free memory in one word of the pool of arenas to `visit`, while no thread can take it. The words are
-/// counted modulo their number.
+/// Passes the free memory in some words of the pool of arenas to `visit`, while no thread can take it: in `most` words
+/// from `first` on, counted modulo their number, or in all if there are fewer.
 ///
 /// # Safety
 ///
 /// `word` stores arenas.
-pub unsafe fn visit_free(word: Heap, pool_word: usize, visit: &mut dyn FnMut(Range<usize>)) {
+pub unsafe fn visit_free(word: Heap, first: usize, most: usize, visit: &mut dyn FnMut(Range<usize>)) {
     // SAFETY: by the caller's guarantee.
     let arenas = unsafe { heap_in::<Arenas>(word) };
-    arenas.visit_free(pool_word % arenas.pool_words(), visit);
+    let words = arenas.pool_words();
+    for index in 0..words.min(most) {
+        arenas.visit_free(first.wrapping_add(index) % words, visit);
+    }
 }
 
 unsafe fn make<C: Choice<Heap: 'static>>(start: *mut u8, len: usize, config: HeapConfig) -> Result<usize, InitError> {

@@ -105,22 +105,22 @@ pub unsafe fn give_back_at_end(state: &ThreadState) {
     if has_kept || now >= fast.next_end || freed as usize >= LEAST_INTERVAL {
         fast.next_end = now.saturating_add(NANOSECONDS_PER_PAGE * pages as u64);
         // SAFETY: as above; the next thread begins to count anew.
-        unsafe { return_pages(STATE.threads.number(state), ALL_POOL_WORDS) };
+        unsafe { return_pages(STATE.threads.number(state), usize::MAX) };
     }
 }
 
-/// Words of a pool that a thread looks at each time, and when it ends: all, as it does not look again.
+/// Words of a pool that a thread looks at each time; one that ends looks at all, because it does not look again.
 const POOL_WORDS: usize = 4;
-const ALL_POOL_WORDS: usize = 16;
 
-/// Returns the pages of the largest free blocks of a slot, and of free memory in the pools.
+/// Returns the pages of the largest free blocks of a slot, and of free memory in the pools, at most so many words of
+/// each.
 ///
 /// # Safety
 ///
 /// The allocator is the arenas, and the slot is the calling thread's, which is inside an operation.
-unsafe fn return_pages(slot: usize, words: usize) {
+unsafe fn return_pages(slot: usize, pool_words: usize) {
     // The same words in every region, so that each of them gets its turn in each region.
-    let first_word = STATE.next_pool_word.fetch_add(words, Relaxed);
+    let first_word = STATE.next_pool_word.fetch_add(POOL_WORDS, Relaxed);
     for region in STATE.regions.iter() {
         // SAFETY: the word stores arenas, and the slot is the caller's.
         let mut arena = unsafe { kinds::arena_slot(region.heap, slot) };
@@ -143,13 +143,11 @@ unsafe fn return_pages(slot: usize, words: usize) {
         }
         // If another thread looks at a pool, or asks for what may be missing in one, this one leaves it alone.
         STATE.pool_visits.try_with(|| {
-            for word in first_word..first_word.wrapping_add(words) {
-                // SAFETY: the word stores arenas; the memory that is passed is free, and stays so meanwhile.
-                unsafe {
-                    kinds::visit_free(region.heap, word, &mut |free| {
-                        keeping_errno(|| give(free.start, free.end));
-                    });
-                }
+            // SAFETY: the word stores arenas; the memory that is passed is free, and stays so meanwhile.
+            unsafe {
+                kinds::visit_free(region.heap, first_word, pool_words, &mut |free| {
+                    keeping_errno(|| give(free.start, free.end));
+                });
             }
         });
     }

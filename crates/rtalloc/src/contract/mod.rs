@@ -378,7 +378,7 @@ pub unsafe trait InPieces<'r>: Observable<'r> + ResizeInPlace<'r> {
     unsafe fn put_back(&mut self, left: Range<usize>);
 
     /// Frees one of the blocks that the heap keeps for later requests although their users freed them. `place` is 0 at
-    /// first. `Some(None)`: no block freed yet, call again. `Some(Some(range))`: one was freed, as by
+    /// first. `Some(None)`: nothing was freed yet, call again. `Some(Some(range))`: one was freed, as by
     /// [`deallocate_in_piece`](Self::deallocate_in_piece); the range is empty for its `None`. `None`: none is kept.
     ///
     /// # Time

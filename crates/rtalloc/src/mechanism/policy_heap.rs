@@ -433,7 +433,7 @@ unsafe impl<'r, P: Policy, T: StatsPolicy> ResizeInPlace<'r> for PolicyHeap<'r, 
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<bool, AllocError> {
-        // No block is as large, but this one must be live all the same.
+        // The size is beyond every block's, but the address must be that of a live one.
         if self.is_unservable(size_bytes) && size_bytes != 0 {
             return self.checked(block.addr().get()).map(|_| false);
         }

@@ -7,8 +7,8 @@
 //! block.
 //!
 //! Each slot has a sequential heap of its own, [`Tlsf`] by default, which no other thread touches. It begins without
-//! memory. When it has no block for a request, the slot takes a run of 1 to 4 chunks from the pool and lends it to its
-//! heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its last block is freed; each slot keeps the
+//! memory. If none of its free blocks serves a request, the slot takes a run of 1 to 4 chunks from the pool and lends it
+//! to its heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its last block is freed; each slot keeps the
 //! piece of a single chunk that it took last, its *spare*, so that repeated allocation and free of one block does not
 //! access the pool. A request that needs more than 4 chunks, or fills its chunks so well that a piece for it would need
 //! one more, takes a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the
