@@ -9,7 +9,7 @@ import ctypes, json, random, re, struct, subprocess, sys
 STRIDE, DATA = 16, 0xFFFF
 OPERATIONS = ["malloc", "aligned_alloc", "free", "realloc_in_place"]
 # Words of the pool, and reclaimed blocks, for which bounds are proved that grow with them.
-WORDS, RECLAIMED = (1, 16, 64), (1, 4096)
+WORDS, RECLAIMED = (1, 8, 64), (1, 4096)
 PC32, PLT32, GOTPCREL = 2, 4, 9
 
 

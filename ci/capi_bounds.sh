@@ -60,7 +60,7 @@ prove() {
     bound "$target/c/librtalloc_c.so" "$work/of_shared" "${symbols[@]}"
     bound "$work/static" "$work/of_static" "${symbols[@]}"
     local words reclaimed
-    for words in 1 16 64; do
+    for words in 1 8 64; do
         for reclaimed in 1 4096; do
             bound "$work/with_lines" "$work/grown_${words}_$reclaimed" "${growing[@]}" --marked "words=$words" \
                 --marked "remote-frees=$reclaimed" --marked pending-words=1

@@ -52,10 +52,6 @@ unsafe impl CurrentSlot for ThreadNumber {
         let number = NUMBER.get();
         (number < slots).then_some(number)
     }
-
-    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
-        self.own(slots).map(operation)
-    }
 }
 
 /// A shared heap behind [`Global`], which lies at the start of the region: a copy of the region is one of the heap.

@@ -7,7 +7,7 @@ use crate::error::is;
 use crate::error::rt_error::{self, *};
 use crate::report::{rt_corruption, rt_visitor};
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{NonNull, null_mut};
 use rtalloc::concurrent::{BitmapConfig, PooledArenasConfig};
 use rtalloc::contract::{Operation, Refusals, SharedError, Steps};
@@ -181,44 +181,42 @@ pub(crate) unsafe fn claim<H: SharedAllocator<'static>>(heap: *mut c_void, place
     }
 }
 
-pub(crate) unsafe fn take<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
-    let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
-    // SAFETY: the heap is live.
-    let heap = unsafe { value::<H>(heap) };
-    if slot < heap.slots() && heap.take(slot) { RT_OK } else { RT_ERROR_SLOT }
-}
-
-pub(crate) unsafe fn release<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
-    let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
-    // SAFETY: the heap is live.
-    let heap = unsafe { value::<H>(heap) };
-    if slot >= heap.slots() {
-        return RT_ERROR_SLOT;
-    }
-    // SAFETY: the slot exists, and the caller owns it.
-    unsafe { heap.release(slot) };
-    RT_OK
-}
-
-/// Calls a function with a slot, if it exists.
+/// The heap, if the slot exists.
+///
+/// # Errors
+///
+/// RT_ERROR_NULL, RT_ERROR_SLOT.
 ///
 /// # Safety
 ///
-/// `heap` is null or a live `H`; nothing else uses the slot during the call.
+/// `heap` is null or a live `H`.
 #[inline(always)]
-unsafe fn by_slot<H: SharedAllocator<'static>, T>(
-    heap: *mut c_void,
-    slot: usize,
-    act: impl FnOnce(&mut H::Slot<'_>) -> T,
-) -> Result<T, rt_error> {
-    let Some(heap) = NonNull::new(heap) else { return Err(RT_ERROR_NULL) };
+unsafe fn with_slot<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> Result<ManuallyDrop<H>, rt_error> {
+    let heap = NonNull::new(heap).ok_or(RT_ERROR_NULL)?;
     // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
-    if slot >= heap.slots() {
-        return Err(RT_ERROR_SLOT);
+    if slot < heap.slots() { Ok(heap) } else { Err(RT_ERROR_SLOT) }
+}
+
+pub(crate) unsafe fn take<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
+    // SAFETY: the heap is null or live.
+    match unsafe { with_slot::<H>(heap, slot) } {
+        Ok(heap) if heap.take(slot) => RT_OK,
+        Ok(_) => RT_ERROR_SLOT,
+        Err(error) => error,
     }
-    // SAFETY: the slot exists, and nothing else uses it during the call.
-    Ok(act(&mut unsafe { heap.slot(slot) }))
+}
+
+pub(crate) unsafe fn release<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
+    // SAFETY: the heap is null or live.
+    match unsafe { with_slot::<H>(heap, slot) } {
+        Ok(heap) => {
+            // SAFETY: the slot exists, and the caller owns it.
+            unsafe { heap.release(slot) };
+            RT_OK
+        }
+        Err(error) => error,
+    }
 }
 
 #[inline(always)]
@@ -228,9 +226,10 @@ pub(crate) unsafe fn aligned_alloc<H: SharedAllocator<'static>>(
     align: usize,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the heap is null or live, and the caller owns the slot.
-    match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.allocate_bytes(size, align)) } {
-        Ok(answer) => block_or_null(answer),
+    // SAFETY: the heap is null or live.
+    match unsafe { with_slot::<H>(heap, slot) } {
+        // SAFETY: the slot exists, and nothing else uses it during the call.
+        Ok(heap) => block_or_null(unsafe { heap.slot(slot) }.allocate_bytes(size, align)),
         Err(_) => null_mut(),
     }
 }
@@ -268,10 +267,10 @@ pub(crate) unsafe fn allocate<H: SharedAllocator<'static>>(
     place: *mut *mut c_void,
 ) -> rt_error {
     let Some(place) = NonNull::new(place) else { return RT_ERROR_NULL };
-    // SAFETY: the heap is null or live, and the caller owns the slot.
-    match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.allocate_bytes(size, align)) } {
-        // SAFETY: the place is writable.
-        Ok(answer) => unsafe { stored(answer, place) },
+    // SAFETY: the heap is null or live.
+    match unsafe { with_slot::<H>(heap, slot) } {
+        // SAFETY: the slot exists, and nothing else uses it during the call; the place is writable.
+        Ok(heap) => unsafe { stored(heap.slot(slot).allocate_bytes(size, align), place) },
         Err(error) => error,
     }
 }
@@ -288,9 +287,10 @@ pub(crate) unsafe fn realloc<H: SharedAllocator<'static>>(
         return unsafe { malloc::<H>(heap, slot, size) };
     };
     let align = const { natural_align_bytes(H::CONTRACT.single_user) };
-    // SAFETY: the heap is null or live, and the caller owns the slot.
-    match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.reallocate_bytes(live, size, align)) } {
-        Ok(answer) => block_or_null(answer),
+    // SAFETY: the heap is null or live.
+    match unsafe { with_slot::<H>(heap, slot) } {
+        // SAFETY: the slot exists, and nothing else uses it during the call; the block is live.
+        Ok(heap) => block_or_null(unsafe { heap.slot(slot).reallocate_bytes(live, size, align) }),
         Err(_) => null_mut(),
     }
 }
@@ -304,25 +304,29 @@ pub(crate) unsafe fn reallocate<H: SharedAllocator<'static>>(
     size: usize,
 ) -> rt_error {
     let Some(place) = NonNull::new(place) else { return RT_ERROR_NULL };
-    // SAFETY: heap and block are live, the caller owns the slot, and the place is writable.
+    // SAFETY: heap and block are live; the slot exists, and nothing else uses it during the call; the place is writable.
     unsafe {
-        let answer = by_slot::<H, _>(heap, slot, |slot| match NonNull::new(place.read().cast::<u8>()) {
-            Some(block) => slot.reallocate_bytes(block, size, align),
-            None => slot.allocate_bytes(size, align),
-        });
-        match answer {
-            Ok(answer) => stored(answer, place),
-            Err(error) => error,
-        }
+        let heap = match with_slot::<H>(heap, slot) {
+            Ok(heap) => heap,
+            Err(error) => return error,
+        };
+        let answer = match NonNull::new(place.read().cast::<u8>()) {
+            Some(block) => heap.slot(slot).reallocate_bytes(block, size, align),
+            None => heap.slot(slot).allocate_bytes(size, align),
+        };
+        stored(answer, place)
     }
 }
 
 #[inline(always)]
 pub(crate) unsafe fn free<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, block: *mut c_void) {
-    if let Some(block) = NonNull::new(block) {
-        // SAFETY: the heap is null or live, and the caller owns the slot. Without a heap or such a slot nothing is
-        // done.
-        let _ = unsafe { by_slot::<H, _>(heap, slot, |slot| slot.deallocate(block.cast())) };
+    let Some(block) = NonNull::new(block.cast()) else { return };
+    // SAFETY: the heap is null or live. Without a heap or such a slot nothing is done; otherwise nothing else uses the
+    // slot during the call, and the block is live.
+    unsafe {
+        if let Ok(heap) = with_slot::<H>(heap, slot) {
+            heap.slot(slot).deallocate(block);
+        }
     }
 }
 
@@ -331,21 +335,19 @@ pub(crate) unsafe fn usable_size<H: SharedAllocator<'static>>(
     slot: usize,
     block: *const c_void,
 ) -> usize {
-    let Some(block) = NonNull::new(block.cast_mut()) else { return 0 };
-    // SAFETY: the heap is null or live, and the caller owns the slot.
-    unsafe { by_slot::<H, _>(heap.cast_mut(), slot, |slot| slot.usable_size(block.cast())) }.unwrap_or(0)
+    let Some(block) = NonNull::new(block.cast_mut().cast()) else { return 0 };
+    // SAFETY: the heap is null or live; the slot exists, and nothing else uses it during the call; the block is live.
+    unsafe { with_slot::<H>(heap.cast_mut(), slot).map_or(0, |heap| heap.slot(slot).usable_size(block)) }
 }
 
 pub(crate) unsafe fn reclaim<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, budget: usize) -> usize {
-    // SAFETY: the heap is null or live, and the caller owns the slot.
-    unsafe { by_slot::<H, _>(heap, slot, |slot| slot.reclaim(budget)) }.unwrap_or(0)
+    // SAFETY: the heap is null or live; the slot exists, and nothing else uses it during the call.
+    unsafe { with_slot::<H>(heap, slot).map_or(0, |heap| heap.slot(slot).reclaim(budget)) }
 }
 
 pub(crate) unsafe fn largest<H: SharedAllocator<'static>>(heap: *const c_void, slot: usize) -> usize {
-    let Some(heap) = NonNull::new(heap.cast_mut()) else { return 0 };
-    // SAFETY: the heap is live.
-    let mut heap = unsafe { value::<H>(heap) };
-    if slot < heap.slots() { heap.largest_allocatable_by(slot) } else { 0 }
+    // SAFETY: the heap is null or live.
+    unsafe { with_slot::<H>(heap.cast_mut(), slot) }.map_or(0, |mut heap| heap.largest_allocatable_by(slot))
 }
 
 pub(crate) unsafe fn refusals<H: SharedAllocator<'static>>(heap: *const c_void, place: *mut rt_refusals) -> rt_error {

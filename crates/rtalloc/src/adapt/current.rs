@@ -38,10 +38,13 @@ pub unsafe trait CurrentSlot: Send + Sync {
         None
     }
 
-    /// Calls an operation with a number less than `slots` that no other caller has meanwhile. `None` if there is no
-    /// such number: a request is then refused, and a block that was to be freed stays allocated forever. Must not be
-    /// called inside another operation of this value.
-    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T>;
+    /// Calls an operation with a number less than `slots` that no other caller has meanwhile: unless this is overridden,
+    /// the caller's [own](Self::own). `None` if there is no such number: a request is then refused, and a block that was
+    /// to be freed stays allocated forever. Must not be called inside another operation of this value.
+    #[inline(always)]
+    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
+        self.own(slots).map(operation)
+    }
 
     /// Calls an operation with unused numbers, one after the other, until it returns a value: for when the caller's
     /// slot has no memory left but others may. Must not be called inside another operation. Called only for callers
@@ -63,11 +66,6 @@ unsafe impl CurrentSlot for AnySlot {
     #[inline(always)]
     fn hint(&self) -> usize {
         0
-    }
-
-    #[inline(always)]
-    fn with<T>(&self, _slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
-        Some(operation(0))
     }
 }
 
@@ -115,7 +113,7 @@ impl Numbered {
     }
 }
 
-// SAFETY: the caller of `new` guarantees that numbers are exclusive and ordered; `with` checks that they are less than
+// SAFETY: the caller of `new` guarantees that numbers are exclusive and ordered; `own` checks that they are less than
 // `slots`.
 unsafe impl CurrentSlot for Numbered {
     const EXCLUSIVE: bool = true;
@@ -129,9 +127,5 @@ unsafe impl CurrentSlot for Numbered {
     fn own(&self, slots: usize) -> Option<usize> {
         let number = (self.number)();
         (number < slots).then_some(number)
-    }
-
-    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
-        self.own(slots).map(operation)
     }
 }

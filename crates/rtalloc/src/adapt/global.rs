@@ -411,7 +411,7 @@ fn wait() {
 
 // SAFETY: blocks are a shared heap's, which fulfils the contract; nothing here unwinds.
 unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> GlobalAlloc for Global<H, C, A> {
-    #[inline]
+    #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let answer = self.operations().map(|operations| operations.allocate(layout.size(), layout.align()));
         raw(answer.and_then(Result::ok))

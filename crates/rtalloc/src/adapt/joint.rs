@@ -2,6 +2,7 @@
 
 use super::current::CurrentSlot;
 use crate::contract::{SharedAllocator, SharedError, Slot};
+use crate::mechanism::pair_result::PairResult;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -147,10 +148,18 @@ pub(super) struct Operations<'h, 'r, H, C> {
     pub(super) region: PhantomData<&'r ()>,
 }
 
+impl<H, C> Clone for Operations<'_, '_, H, C> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<H, C> Copy for Operations<'_, '_, H, C> {}
+
 impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     /// The caller's slot, if it has one of its own.
     #[inline(always)]
-    fn own(&self) -> Option<H::Slot<'h>> {
+    fn own(self) -> Option<H::Slot<'h>> {
         const {
             assert!(
                 C::EXCLUSIVE || !H::CONTRACT.slots_are_exclusive,
@@ -165,52 +174,75 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
         Some(unsafe { self.heap.slot(number) })
     }
 
+    /// Runs an operation in a slot for a caller that has none of its own, if there is one.
+    #[inline(always)]
+    fn with_other<T>(self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
+        // SAFETY: as in `own`.
+        self.current.with(self.heap.slots(), |number| operation(&mut unsafe { self.heap.slot(number) }))
+    }
+
     /// Runs an operation in the caller's slot, if there is one.
-    fn with<T>(&self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
+    fn with<T>(self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
         match self.own() {
             Some(mut slot) => Some(operation(&mut slot)),
-            // SAFETY: as in `own`.
-            None => self.current.with(self.heap.slots(), |number| operation(&mut unsafe { self.heap.slot(number) })),
+            None => self.with_other(operation),
         }
     }
 
-    /// See [`Joint::allocate_bytes`].
+    /// See [`Joint::allocate_bytes`]. Alignments beyond that of every block have code of their own, so that the bounds
+    /// of other requests exclude it.
     #[inline(always)]
-    pub(super) fn allocate(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+    pub(super) fn allocate(self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        match align_bytes.is_power_of_two() && align_bytes <= H::CONTRACT.single_user.alignment_bytes {
+            true => self.allocate_at::<false>(size_bytes, 1),
+            false => self.allocate_aligned(size_bytes, align_bytes).into(),
+        }
+    }
+
+    #[inline(never)]
+    fn allocate_aligned(self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
+        self.allocate_at::<true>(size_bytes, align_bytes).into()
+    }
+
+    /// Without `ALIGNED`, here and below, at the alignment of every block.
+    #[inline(always)]
+    fn allocate_at<const ALIGNED: bool>(
+        self,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
         // Apart, so that the operation is inlined into the usual path.
         let answer = match self.own() {
             Some(mut slot) => slot.allocate_bytes(size_bytes, align_bytes),
-            None => self.allocate_out_of_line(size_bytes, align_bytes),
+            None => self.with_other(|slot| slot.allocate_bytes(size_bytes, align_bytes)).unwrap_or(Err(NO_SLOT)),
         };
         match answer {
             Ok(block) => Ok(block),
-            Err(error) => self.insist(error, size_bytes, align_bytes),
+            Err(error) => self.insist::<ALIGNED>(error, size_bytes, align_bytes).into(),
         }
-    }
-
-    /// Allocates for a caller without a slot of its own, or once more.
-    #[cold]
-    #[inline(never)]
-    fn allocate_out_of_line(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        self.with(|slot| slot.allocate_bytes(size_bytes, align_bytes)).unwrap_or(Err(NO_SLOT))
     }
 
     /// Allocates after the caller's slot has refused with `error`.
     #[cold]
     #[inline(never)]
-    fn insist(&self, error: SharedError, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+    fn insist<const ALIGNED: bool>(
+        self,
+        error: SharedError,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> PairResult<SharedError> {
         // Other memory is for callers that insist, where slots own it. Contention passes.
         if !(C::INSISTS && H::CONTRACT.slots_are_exclusive) {
             return match error {
-                SharedError::Contended => self.retry(size_bytes, align_bytes),
-                _ => Err(error),
+                SharedError::Contended => self.retry::<ALIGNED>(size_bytes, align_bytes),
+                _ => Err(error).into(),
             };
         }
         if matches!(error, SharedError::Request(_)) {
-            return Err(error);
+            return Err(error).into();
         }
         let error = match self.with(|slot| repeat(slot, size_bytes, align_bytes)) {
-            Some(Ok(block)) => return Ok(block),
+            Some(Ok(block)) => return Ok(block).into(),
             Some(Err(error)) => error,
             None => error,
         };
@@ -218,25 +250,32 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
             // SAFETY: all slots are taken, and no other caller has this number until the operation ends.
             repeat(&mut unsafe { self.heap.slot(slot) }, size_bytes, align_bytes).ok()
         });
-        answer.ok_or(error)
+        answer.ok_or(error).into()
     }
 
     /// Repeats a request that was refused as contended, up to [`REPETITIONS`] times.
     #[cold]
     #[inline(never)]
-    fn retry(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        up_to_four_times(|| self.retry_a_few_times(size_bytes, align_bytes))
+    fn retry<const ALIGNED: bool>(self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
+        up_to_four_times(|| self.retry_a_few_times::<ALIGNED>(size_bytes, align_bytes).into()).into()
     }
 
     /// Apart, so that there is one copy of the calls.
     #[cold]
     #[inline(never)]
-    fn retry_a_few_times(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        up_to_four_times(|| self.allocate_out_of_line(size_bytes, align_bytes))
+    fn retry_a_few_times<const ALIGNED: bool>(self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
+        up_to_four_times(|| self.allocate_once_more::<ALIGNED>(size_bytes, align_bytes).into()).into()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_once_more<const ALIGNED: bool>(self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
+        let align_bytes = if ALIGNED { align_bytes } else { 1 };
+        self.with(|slot| slot.allocate_bytes(size_bytes, align_bytes)).unwrap_or(Err(NO_SLOT)).into()
     }
 
     /// See [`Joint::reclaim`].
-    pub(super) fn reclaim(&self, budget: usize) -> usize {
+    pub(super) fn reclaim(self, budget: usize) -> usize {
         self.with(|slot| slot.reclaim(budget)).unwrap_or(0)
     }
 
@@ -246,25 +285,13 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     ///
     /// As [`Slot::deallocate`].
     #[inline(always)]
-    pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) {
+    pub(super) unsafe fn deallocate(self, block: NonNull<u8>) {
         match self.own() {
             // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
             Some(mut slot) => unsafe { slot.deallocate(block) },
             // SAFETY: as above.
-            None => unsafe { self.deallocate_without_own(block) },
+            None => drop(self.with_other(|slot| unsafe { slot.deallocate(block) })),
         }
-    }
-
-    /// Frees for a caller without a slot of its own.
-    ///
-    /// # Safety
-    ///
-    /// As [`Slot::deallocate`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn deallocate_without_own(&self, block: NonNull<u8>) {
-        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
-        let _ = self.with(|slot| unsafe { slot.deallocate(block) });
     }
 
     /// Changes the size of a block of `old_bytes`, as [`Slot::reallocate_bytes`], with memory of other slots if needed.
@@ -279,7 +306,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     #[cfg(any(target_has_atomic = "ptr", feature = "critical-section", feature = "allocator-api2"))]
     #[inline(always)]
     pub(super) unsafe fn reallocate(
-        &self,
+        self,
         block: NonNull<u8>,
         old_bytes: usize,
         size_bytes: usize,
@@ -305,14 +332,14 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     #[cold]
     #[inline(never)]
     unsafe fn replace(
-        &self,
+        self,
         error: SharedError,
         block: NonNull<u8>,
         old_bytes: usize,
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        let moved = self.insist(error, size_bytes, align_bytes)?;
+        let moved = Result::from(self.insist::<true>(error, size_bytes, align_bytes))?;
         // SAFETY: both blocks are live and disjoint, and at least as long as the copy; the old one is dead now.
         unsafe {
             moved.copy_from_nonoverlapping(block, old_bytes.min(size_bytes));

@@ -147,10 +147,6 @@ unsafe impl CurrentSlot for Given {
     fn own(&self, slots: usize) -> Option<usize> {
         Some(self.hint()).filter(|&number| number < slots)
     }
-
-    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
-        self.own(slots).map(operation)
-    }
 }
 
 type Pooled = PooledArenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>;

@@ -307,9 +307,9 @@ impl<'h, A: Atomics> Pool<'h, A> {
 
 /// The chunks of a short run, which is not empty: the first word that has some, those of it, and those of the next one.
 #[inline(always)]
-const fn parts(first: usize, run: usize) -> (usize, [usize; 2]) {
+fn parts(first: usize, run: usize) -> (usize, [usize; 2]) {
     let chunks = (1_usize.wrapping_shl(run as u32).wrapping_sub(1)).wrapping_shl((first % WORD_CHUNKS) as u32);
-    (first / WORD_CHUNKS, [chunks & ALL, chunks >> WORD_CHUNKS])
+    (computed((first / WORD_CHUNKS) as u64) as usize, [chunks & ALL, chunks >> WORD_CHUNKS])
 }
 
 /// The words that have chunks of a run, more than one word has.

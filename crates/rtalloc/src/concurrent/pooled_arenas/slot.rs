@@ -229,7 +229,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         let may_be_piece = self.may_be_piece();
         // SAFETY: the caller guarantees a block of this slot's heap, which is no longer used.
         if let Some(left) = unsafe { self.arena().deallocate_in_piece(block, may_be_piece) } {
-            self.by_value().end_piece_apart(left);
+            self.end_apart(left);
         }
     }
 
@@ -244,7 +244,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     #[inline(always)]
     fn end_if_piece(&mut self, left: Range<usize>) {
         if !left.is_empty() {
-            self.by_value().end_piece_apart(left);
+            self.end_apart(left);
         }
     }
 
@@ -265,11 +265,11 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     /// Returns the free memory that the heap did not put into a list to the pool, if it is a piece and not the spare;
     /// otherwise back to the heap.
     #[inline(always)]
-    fn end_piece(&self, left: Range<usize>) {
+    fn end_piece(&self, left: Range<usize>, chunk_log2: u32) {
         if left.start != self.own().spare.get() {
             let plan = self.view.plan();
-            let first = left.start.wrapping_sub(plan.start) >> plan.chunk_log2;
-            let run = left.end.wrapping_sub(left.start) >> plan.chunk_log2;
+            let first = left.start.wrapping_sub(plan.start) >> chunk_log2;
+            let run = left.end.wrapping_sub(left.start) >> chunk_log2;
             if first < plan.chunks && self.view.entry(first).is_first(self.own().owner as u32, run) {
                 return self.give_back(first, run);
             }
@@ -279,10 +279,18 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     }
 
     /// [`end_piece`](Self::end_piece) apart from the operation, which then needs fewer registers.
+    #[inline(always)]
+    fn end_apart(&self, left: Range<usize>) {
+        let free_bytes = left.end.wrapping_sub(left.start).wrapping_sub(H::OVERHEAD_BYTES);
+        self.by_value().end_piece_apart(left.start, self.view.plan().chunk_log2, free_bytes);
+    }
+
+    /// Gets the number of places to shift in the register that x86-64 takes it from, and the bytes without those before
+    /// the first block.
     #[cold]
     #[inline(never)]
-    fn end_piece_apart(self, left: Range<usize>) {
-        self.end_piece(left);
+    fn end_piece_apart(self, start: usize, chunk_log2: u32, free_bytes: usize) {
+        self.end_piece(start..start.wrapping_add(free_bytes + H::OVERHEAD_BYTES), chunk_log2);
     }
 
     /// Gives the chunks of a piece that was withdrawn back to the pool.
@@ -335,7 +343,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
             // First, so that a free is processed once, whatever happens to the block.
             self.own().chain.set(next.map_or(0, QueuedFree::get) as usize);
             if let Some(left) = self.arena().deallocate_in_piece(block, self.may_be_piece()) {
-                self.end_piece(left);
+                self.end_piece(left, self.view.plan().chunk_log2);
             }
         }
     }

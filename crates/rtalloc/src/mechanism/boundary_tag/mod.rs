@@ -506,8 +506,8 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         }
     }
 
-    /// Deallocates the block at an address if its tags are those of a live block. If `leaves(offset, size)` accepts the
-    /// merged free block, it does not enter the index, and its offset and size are returned.
+    /// Deallocates the block at an address if its tags are those of a live block. If `leaves(start, end)` accepts the
+    /// merged free block, it does not enter the index, and its start and size are returned.
     ///
     /// # Errors
     ///
@@ -516,7 +516,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     fn try_release(
         &mut self,
         address: usize,
-        leaves: impl FnOnce(Offset, usize) -> bool,
+        leaves: impl FnOnce(Offset, Offset) -> bool,
     ) -> Result<Option<(Offset, usize)>, usize> {
         let block = self.placed(address).ok_or(address)?;
         // SAFETY: a block can be at the offset.
@@ -537,7 +537,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     unsafe fn try_release_at(
         &mut self,
         block: Offset,
-        leaves: impl FnOnce(Offset, usize) -> bool,
+        leaves: impl FnOnce(Offset, Offset) -> bool,
     ) -> Result<Option<(Offset, usize)>, usize> {
         let memory = self.memory();
         let misuse = |block: Offset| Err(memory.address(block));
@@ -546,7 +546,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             let mut summary = I::load(memory);
             let tag = self.header(block).live_tag();
-            let (size, start, end, whole, mut place);
+            let (size, start, end, mut place);
             if !cfg!(target_arch = "x86_64") {
                 size = tag.size();
                 let is_checked = G::IS_FULL || G::SETS_ASIDE;
@@ -558,10 +558,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     return misuse(block);
                 }
                 place = I::NOWHERE;
-                let (mut from, mut to, mut bytes) = (block, next, size);
+                let (mut from, mut to) = (block, next);
                 if self.reload_header(block).is_prev_free() {
                     from = self.free_prev(block)?;
-                    bytes = bytes.wrapping_add(block.bytes_from(from));
                     place = I::remove(memory, &mut summary, from);
                     if G::IS_FULL {
                         self.set_header(block, Header::free(0));
@@ -572,12 +571,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 if !next_header.is_live() {
                     place = I::first_of(place, I::remove(memory, &mut summary, next));
                     to = next.up(next_header.free_size());
-                    bytes = bytes.wrapping_add(next_header.free_size());
                 } else {
                     core::hint::cold_path();
                     self.set_flag(next, next_header.with_prev_flipped());
                 }
-                (start, end, whole) = (from, to, bytes);
+                (start, end) = (from, to);
             } else if let Some(of_tag) = tag.live_size::<G>(true) {
                 size = of_tag;
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
@@ -589,7 +587,6 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     let place_of_prev = I::remove(memory, &mut summary, start);
                     place = I::first_of(place_of_prev, I::remove(memory, &mut summary, next));
                     end = next.up(next_header.free_size());
-                    whole = size.wrapping_add(block.bytes_from(start)).wrapping_add(next_header.free_size());
                 } else {
                     core::hint::cold_path();
                     if !next_header.follows_live() || !self.is_sound_next(next, next_header) {
@@ -599,7 +596,6 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     place = I::remove(memory, &mut summary, start);
                     self.set_flag(next, next_header.with_prev_flipped());
                     end = next;
-                    whole = size.wrapping_add(block.bytes_from(start));
                 }
                 if G::IS_FULL {
                     self.set_header(block, Header::free(0));
@@ -617,19 +613,19 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     }
                     place = I::remove(memory, &mut summary, next);
                     end = next.up(next_header.free_size());
-                    whole = size.wrapping_add(next_header.free_size());
                 } else {
                     if !next_header.follows_live() || !self.is_sound_next(next, next_header) {
                         return misuse(block);
                     }
                     self.set_flag(next, next_header.with_prev_flipped());
-                    (end, whole, place) = (next, size, I::NOWHERE);
+                    (end, place) = (next, I::NOWHERE);
                 }
             }
             (*self.front()).stats.block_freed(size, W::BYTES);
             // Also what leaves is tagged: tags of a live block would remain in it.
+            let whole = end.bytes_from(start);
             self.set_tags(start, end, whole);
-            if leaves(start, whole) {
+            if leaves(start, end) {
                 core::hint::cold_path();
                 I::store(memory, summary);
                 return Ok(Some((start, whole)));

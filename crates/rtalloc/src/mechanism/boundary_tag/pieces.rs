@@ -9,6 +9,7 @@
 
 use super::{Front, Header, Named, TagHeap, index_word_at, sentinels_at};
 use crate::contract::{Block, Corruption, InPieces, InitError, Pieces};
+use crate::mechanism::bits::computed;
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
@@ -127,12 +128,14 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
         may_be_piece: impl FnOnce(&Range<usize>) -> bool,
     ) -> Option<Range<usize>> {
         let memory = self.memory();
-        let around = |start: Offset, size: usize| {
-            let first = memory.address(start);
-            first.wrapping_sub(W::GRANULE)..first.wrapping_add(size)
-        };
-        match self.by_value().try_release(block.addr().get(), |start, size| may_be_piece(&around(start, size))) {
-            Ok(left) => left.map(|(start, size)| around(start, size)),
+        let begin = |first: Offset| memory.address(first.down(W::GRANULE));
+        let leaves = |first: Offset, end: Offset| may_be_piece(&(begin(first)..memory.address(end)));
+        match self.by_value().try_release(block.addr().get(), leaves) {
+            Ok(left) => left.map(|(first, size)| {
+                // Not computed again from the ends.
+                let size = computed(size as u64) as usize;
+                begin(first)..begin(first).wrapping_add(size + W::GRANULE)
+            }),
             Err(address) => {
                 self.by_value().report_misuse(address);
                 None
