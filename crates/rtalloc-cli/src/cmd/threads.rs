@@ -28,6 +28,7 @@ use std::time::Duration;
 ///   ticks    of the time-stamp counter, of every successful operation, by kind: a free of another
 ///            thread's block is listed separately. No minimum over replays is taken: interference
 ///            between threads is what is measured, and no two replays are the same.
+///   memory   most bytes live at a time, the smallest heap that serves the trace in its recorded
 ///            order, and requests refused by reason: exhausted, contended (others were at work),
 ///            pending (others have freed blocks that the owner has not reclaimed yet).
 ///
