@@ -59,10 +59,10 @@
 //! | `tlsf` | 74, 125, 68 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //! | `tlsf-exact` | 75, 125, 68 | 4 B | 16 B | 1,180 B, 1,692 B | 7.2 %, 25.7 % |
 //! | `tlsf-small` | 75, 134, 72 | 2 B | 8 B | 254 B, - | -, - |
-//! | `tlsf-full-validation` | 95, 149, 96 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
+//! | `tlsf-full-validation` | 95, 149, 98 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //! | `tlsf-unchecked` | 74, 125, 60 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //!
-//! Measured 2026-11-28 at b925fa7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-28 at 42a08e8 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};
