@@ -290,7 +290,8 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     #[cold]
     #[inline(never)]
     fn end_piece_apart(self, start: usize, chunk_log2: u32, free_bytes: usize) {
-        self.end_piece(start..start.wrapping_add(free_bytes + H::OVERHEAD_BYTES), chunk_log2);
+        let bytes = free_bytes.wrapping_add(H::OVERHEAD_BYTES);
+        self.end_piece(start..start.wrapping_add(bytes), chunk_log2);
     }
 
     /// Gives the chunks of a piece that was withdrawn back to the pool.

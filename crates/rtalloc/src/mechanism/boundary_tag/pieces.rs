@@ -134,7 +134,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
             Ok(left) => left.map(|(first, size)| {
                 // Not computed again from the ends.
                 let size = computed(size as u64) as usize;
-                begin(first)..begin(first).wrapping_add(size + W::GRANULE)
+                begin(first)..begin(first).wrapping_add(size.wrapping_add(W::GRANULE))
             }),
             Err(address) => {
                 self.by_value().report_misuse(address);

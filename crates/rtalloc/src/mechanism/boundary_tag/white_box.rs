@@ -2,7 +2,7 @@
 
 extern crate std;
 use super::{TagConfig, TagHeap, Thresholds};
-use crate::contract::{AllocError, MultiRegion, RegionAllocator};
+use crate::contract::{AllocError, InPieces, MultiRegion, RegionAllocator};
 use crate::mechanism::free_list::{First, Lifo, OneList};
 use crate::mechanism::segregated::{Exact, RoundUp};
 use crate::mechanism::stats::{NoStats, WithStats};
@@ -218,5 +218,25 @@ fn the_figures_of_table_1_are_kept() {
         // SAFETY: the block is live.
         assert_eq!((block, unsafe { heap.usable_size(block) }), (hole, usable), "{size} bytes from a block of 64");
         assert_eq!(heap.check(), Ok(()));
+    }
+}
+
+/// An overwritten header leads from a free block back to where its piece begins: the merged block has no bytes.
+#[test]
+fn a_piece_that_seems_to_end_where_it_begins_is_no_overflow() {
+    type Whole<'r> = Tlsf<'r, 5, RoundUp, Wide>;
+    let (region, start) = memory();
+    let (control, pieces) = region.split_at_mut(MEMORY_BYTES / 2);
+    let piece = start.addr() + MEMORY_BYTES * 3 / 4..start.addr() + MEMORY_BYTES;
+    let span = pieces.as_ptr().addr()..piece.end;
+    // SAFETY: the span is exclusive to the heap. The tags of the merged block are written before the piece, in the span.
+    unsafe {
+        let mut heap = Whole::without_pieces(control, span, MEMORY_BYTES / 4).unwrap();
+        heap.lend(piece.clone());
+        let block = heap.allocate_bytes(40, 1).unwrap();
+        let next = block.addr().get() + heap.usable_size(block) + Wide::BYTES;
+        let header = core::ptr::with_exposed_provenance_mut::<usize>(next - Wide::BYTES);
+        header.write(piece.start.wrapping_sub(next));
+        assert_eq!(heap.deallocate_in_piece(block, |_| true), Some(piece.start..piece.start));
     }
 }
