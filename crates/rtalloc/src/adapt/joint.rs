@@ -189,10 +189,14 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
         }
     }
 
-    /// See [`Joint::allocate_bytes`]. Alignments beyond that of every block have code of their own, so that the bounds
-    /// of other requests exclude it.
+    /// See [`Joint::allocate_bytes`]. Where slots own memory, alignments beyond that of every block have code of their
+    /// own, so that the bounds of other requests exclude it. Other heaps get the alignment as requested: they may record
+    /// it ([`Traced`](super::Traced)), and one copy of their code suffices.
     #[inline(always)]
     pub(super) fn allocate(self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        if !H::CONTRACT.slots_are_exclusive {
+            return self.allocate_at::<true>(size_bytes, align_bytes);
+        }
         match align_bytes.is_power_of_two() && align_bytes <= H::CONTRACT.single_user.alignment_bytes {
             true => self.allocate_at::<false>(size_bytes, 1),
             false => self.allocate_aligned(size_bytes, align_bytes).into(),

@@ -5,7 +5,8 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box as BoxIn;
 use allocator_api2::vec::Vec as VecIn;
 use hashbrown::{DefaultHashBuilder, HashMap};
-use rtalloc::adapt::{AnySlot, Global, Joint, Local, Locked, Masked, Memory, Numbered, ThreadSlots};
+use rtalloc::adapt::traced::layout::{ALIGN_SHIFT, HEAD_BYTES};
+use rtalloc::adapt::{AnySlot, Global, Joint, Local, Locked, Masked, Memory, Numbered, ThreadSlots, Traced};
 use rtalloc::contract::{AllocError, InitError, SharedError};
 use rtalloc::{BinaryBuddy, PooledArenas, PooledArenasConfig, RegionAllocator, SharedAllocator, Tlsf};
 use std::alloc::{GlobalAlloc, Layout};
@@ -334,4 +335,21 @@ fn memory_that_is_too_small_or_taken_is_refused() {
     assert!(matches!(SECOND.init().map(|_| ()), Err(InitError::Configuration { .. })));
     assert!(FIRST.init().is_ok());
     assert!(MEMORY.take().is_none());
+}
+
+/// A flight recorder behind a global allocator records the alignments that the program requests.
+#[test]
+fn alignments_reach_the_heap_as_requested() {
+    let heap: Spinning<Traced<'_, Tlsf<'_>>> = Locked::new(region(1 << 16), Default::default()).expect("large enough");
+    let joint = Joint::new(&heap, AnySlot).expect("its slots are not exclusive");
+    const ALIGNMENTS: [usize; 6] = [1, 2, 4, 8, 16, 64];
+    for align_bytes in ALIGNMENTS {
+        joint.allocate_bytes(24, align_bytes).expect("room");
+    }
+    let recorded = heap.inspect(|heap| {
+        let first_words = heap.ring()[HEAD_BYTES..].chunks_exact(4 * size_of::<usize>());
+        let words = first_words.map(|record| usize::from_ne_bytes(*record.first_chunk().expect("a word")));
+        words.take(ALIGNMENTS.len()).map(|word| 1 << (word >> ALIGN_SHIFT & 0xFF)).collect::<Vec<usize>>()
+    });
+    assert_eq!(recorded, ALIGNMENTS);
 }
