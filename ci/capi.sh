@@ -51,7 +51,7 @@ for example in heap objects threads; do
     "$work/examples/${example}_shared" >"$work/shared"
     cmp "$work/static" "$work/shared"
 done
-ldd "$work/examples/heap_shared" | grep -q 'librtalloc\.so\.[0-9.]* => ' || { echo "heap_shared is not linked with the shared library" >&2; exit 1; }
+ldd "$work/examples/heap_shared" | grep 'librtalloc\.so\.[0-9.]* => ' >/dev/null || { echo "heap_shared is not linked with the shared library" >&2; exit 1; }
 "$work/examples/heap_static" | grep -qx 'a block of the whole memory: a request larger than the heap could ever serve'
 "$work/examples/heap_static" | grep -qx 'misuse seen by tlsf'
 "$work/examples/objects_static" | grep -qx 'handle 7: the object of this handle was freed'
@@ -73,6 +73,19 @@ if [ "$(uname -m)" = x86_64 ]; then
     "$work/freestanding"
     echo "a freestanding program runs: $(size "$work/freestanding" | awk 'NR == 2 { print $1 " bytes of text, " $2 " of data, " $3 " of bss" }')"
 fi
+# The same of libm, wherever librtalloc.a is linked.
+cat >"$work/libm.c" <<'END'
+#include <math.h>
+#include <rtalloc.h>
+static char memory[4096];
+int main(int count, char **arguments) {
+    (void)arguments;
+    return rt_tlsf_init(memory, sizeof memory) == NULL || fmod(floor(count + 4.5), 3) != 2;
+}
+END
+gcc "${strict[@]}" -fno-builtin "$work/libm.c" $(pkg-config --cflags --libs rtalloc-static) -lm -o "$work/libm"
+"$work/libm"
+nm -D "$work/libm" | grep ' U fmod' >/dev/null || { echo "librtalloc.a defines functions of libm" >&2; exit 1; }
 # With a C library, memcpy and malloc of a program remain those of the C library.
 if nm "$work/examples/heap_static" | grep -E ' [TWD] (mem(cpy|move|set|cmp)|bcmp|malloc|free|abort)$'; then
     echo "librtalloc.a defines functions of the C library" >&2
