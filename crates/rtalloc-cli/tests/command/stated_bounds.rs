@@ -53,10 +53,13 @@ const STATED: &[(&str, &str)] = &[
     ),
     (
         "docs/SHARED-HEAPS.md",
-        "at the defaults {pooled-arenas-global, allocate} instructions; the notes of the output have that of a call \
-         without contention, {pooled-arenas-global, allocate, one attempt}. A free takes at most \
-         {pooled-arenas-global, deallocate}. Alignments above 16 have a bound of their own, \
-         {pooled-arenas-global, allocate aligned} and {pooled-arenas-global, allocate aligned, one attempt}:",
+        "at the defaults {pooled-arenas-global, allocate aligned} instructions at any alignment, and \
+         {pooled-arenas-global, allocate} where",
+    ),
+    (
+        "docs/SHARED-HEAPS.md",
+        "for a call without contention, {pooled-arenas-global, allocate aligned, one attempt} and \
+         {pooled-arenas-global, allocate, one attempt}. A free takes at most {pooled-arenas-global, deallocate}.",
     ),
     ("docs/book/src/choosing.md", "takes at most {tlsf, allocate aligned} instructions in `tlsf`"),
     (

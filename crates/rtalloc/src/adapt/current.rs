@@ -40,7 +40,8 @@ pub unsafe trait CurrentSlot: Send + Sync {
 
     /// Calls an operation with a number less than `slots` that no other caller has meanwhile: unless this is overridden,
     /// the caller's [own](Self::own). `None` if there is no such number: a request is then refused, and a block that was
-    /// to be freed stays allocated forever. Must not be called inside another operation of this value.
+    /// to be freed stays allocated forever. So a type whose numbers are exclusive overrides one of the two. Must not be
+    /// called inside another operation of this value.
     #[inline(always)]
     fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
         self.own(slots).map(operation)
