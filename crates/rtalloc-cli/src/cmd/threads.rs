@@ -30,13 +30,14 @@ use std::time::Duration;
 ///            between threads is what is measured, and no two replays are the same.
 ///   memory   most bytes live at a time, the smallest heap that serves the trace in its recorded
 ///            order, and requests refused by reason: exhausted, contended (others were at work),
-///            pending (others have freed blocks that the owner has not reclaimed yet).
+///            pending (others have freed blocks that the owner has not reclaimed yet), request (this
+///            heap never serves it); and operations that waited for another thread's block.
 ///
 /// One replay before the timed ones verifies every block: in the heap, aligned, overlapping no
 /// other, its content intact, for all threads.
 ///
-/// With --copies, a trace of a program with one thread is replayed by several threads, each with
-/// blocks of its own: a load of equal threads, which the program never had.
+/// With --copies, several threads replay each thread of the trace, each with blocks of its own: a
+/// load of equal threads, which the program never had.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), EXAMPLES), verbatim_doc_comment)]
 pub struct Arguments {

@@ -38,10 +38,10 @@ pub unsafe trait CurrentSlot: Send + Sync {
         None
     }
 
-    /// Calls an operation with a number less than `slots` that no other caller has meanwhile: unless this is overridden,
-    /// the caller's [own](Self::own). `None` if there is no such number: a request is then refused, and a block that was
-    /// to be freed stays allocated forever. So a type whose numbers are exclusive overrides one of the two. Must not be
-    /// called inside another operation of this value.
+    /// Calls an operation with a number less than `slots` that no other caller has until it returns; by default with
+    /// the caller's [own](Self::own). `None` if there is no such number: a request is then refused, and a block that
+    /// was to be freed stays allocated forever. A type whose numbers are exclusive overrides one of the two, or both.
+    /// Must not be called inside another operation of this value.
     #[inline(always)]
     fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
         self.own(slots).map(operation)
@@ -72,14 +72,14 @@ unsafe impl CurrentSlot for AnySlot {
 
 /// The result of a platform function: for example the core's number, times the interrupt levels, plus the level.
 ///
-/// A caller whose number is not less than the heap's slots has no slot: its requests are refused
-/// ([`Contended`](crate::contract::SharedError::Contended); by [`Global`](super::Global) a null pointer), and what it
-/// frees stays allocated forever, without a report. So a heap needs as many slots as the function has values. Callers
-/// do not borrow other slots: a slot that has no memory left refuses, whatever the others have. So a request has the
-/// bound of the slot's operation, or of up to 17 where it is refused as `Contended`, as buddies and pooled arenas do.
-/// It may be refused while freed blocks wait to be taken back ([`Pending`](crate::contract::SharedError::Pending)):
-/// every request takes back some, as many as the heap was configured for (`reclaim_budget`), and
-/// [`Global::reclaim`](super::Global::reclaim) takes back more in idle time.
+/// Where slots are exclusive, a caller whose number is not less than the heap's slots has none: its requests are
+/// refused ([`Contended`](crate::contract::SharedError::Contended); by [`Global`](super::Global) a null pointer), and
+/// what it frees stays allocated forever, without a report. So a heap needs as many slots as the function has values.
+/// Callers do not borrow other slots: a slot that has no memory left refuses, whatever the others have. So a request
+/// has the bound of the slot's operation, or of up to 17 where it is refused as `Contended`, as buddies and pooled
+/// arenas do. It may be refused while freed blocks wait to be taken back
+/// ([`Pending`](crate::contract::SharedError::Pending)): every request takes back some, as many as the heap was
+/// configured for (`reclaim_budget`), and [`Global::reclaim`](super::Global::reclaim) takes back more in idle time.
 ///
 /// The function is called by a pointer, through which no bound in instructions is proved: for that, implement
 /// [`CurrentSlot`] for a type of your own.
@@ -93,8 +93,8 @@ unsafe impl CurrentSlot for AnySlot {
 ///     const LEVELS: usize = 4;
 ///     core_number() * LEVELS + interrupt_level()
 /// }
-/// // SAFETY: tasks are not moved from core to core, nor preempted by others of their level, and an interrupt of a higher level
-/// // has another number.
+/// // SAFETY: tasks are not moved from core to core, nor preempted by others of their level, and an interrupt of a
+/// // higher level has another number.
 /// static WHO: Numbered = unsafe { Numbered::new(core_and_level) };
 /// ```
 #[derive(Clone, Copy, Debug)]

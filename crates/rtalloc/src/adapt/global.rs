@@ -6,8 +6,8 @@
 //!
 //! # Figures
 //!
-//! Of pooled arenas as the global allocator. The first bound of an allocation is that of a call that the slot's heap
-//! serves; the other is that of all 17 attempts, each with a search of the pool.
+//! Of pooled arenas as the global allocator. The bound of an allocation is that of all 17 attempts, each with a search
+//! of the pool.
 //!
 //! <!-- figures: pooled-arenas-global -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
@@ -138,8 +138,8 @@ const REFUSED: u32 = 3;
 ///
 /// A request is one operation of the caller's slot, as of [`Joint`](super::Joint), with its bound
 /// ([`max_steps`](SharedAllocator::max_steps)). One that is refused as contended is repeated up to 16 times. A
-/// request may be refused while blocks that others freed wait to be taken back: each request takes back some
-/// ([`SharedError::Pending`]), and [`reclaim`](Self::reclaim) does in idle time.
+/// request may be refused while blocks that others freed wait to be taken back ([`SharedError::Pending`]): each request
+/// takes back some, and [`reclaim`](Self::reclaim) more in idle time.
 ///
 /// Its bound in instructions is proved from the machine code of `alloc` and `dealloc` on
 /// [`PooledArenas`](crate::concurrent::PooledArenas): `rtalloc bound pooled-arenas-global --static` prints that of all
@@ -147,12 +147,12 @@ const REFUSED: u32 = 3;
 /// [`CurrentSlot`] that reads a thread-local variable; a longer one adds its instructions to each attempt.
 /// [`Numbered`](super::Numbered) has no such bound: it calls a function by a pointer.
 ///
-/// With `ThreadSlots` no request is refused for that reason, since a global allocator that refuses ends the program:
-/// one that the caller's slot cannot serve takes back all of them, and is tried in unused slots, after waiting for a
-/// lock. So where a slot runs out of memory there is no bound. A request larger than any slot's share is refused all
-/// the same.
+/// With `ThreadSlots` no request is refused as pending, since most programs end when their global allocator refuses. A
+/// request that the caller's slot cannot serve takes back all that waits there, and is then tried in unused slots,
+/// after waiting for a lock. So where a slot runs out of memory there is no bound.
 ///
-/// A caller whose number exceeds the heap's slots gets null pointers, and what it frees stays allocated, unreported.
+/// Where slots are exclusive, a caller whose number is not less than the heap's slots gets null pointers, and what it
+/// frees stays allocated, without a report.
 ///
 /// Where slots own memory, blocks that others freed wait until their owner allocates or calls
 /// [`reclaim`](Self::reclaim): so a thread that seldom allocates should call it when idle. After a thread has ended,
