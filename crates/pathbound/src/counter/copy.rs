@@ -77,7 +77,7 @@ impl Layout {
             |original: &&Original<'_>| matches!(original.treatment(), Treatment::CallsOriginal(_) | Treatment::Departs);
         let departures = own.iter().flatten().filter(leaves).count();
         let first_mark = plan.of_block(part.blocks.start);
-        let marks = plan.of_block(part.blocks.end) - first_mark;
+        let marks = (plan.of_block(part.blocks.end) - first_mark).next_multiple_of(size_of::<u64>());
         let written = pages(size_of::<u64>() * misses + departures + marks);
         let executed = instructions * INSTRUCTION_BYTES + own.len() * BLOCK_BYTES + extra;
         let room = Room::near(&part.object, written + pages(executed))?;
@@ -90,15 +90,16 @@ impl Layout {
             at += bytes as u64;
             at - bytes as u64..at
         };
-        let (misses, departures, marks) = (next(size_of::<u64>() * misses), next(departures), next(marks));
+        let (misses, marks, departures) = (next(size_of::<u64>() * misses), next(marks), next(departures));
         Ok(Self { room, misses, departures, marks, first_mark, code })
     }
 
-    fn marks(&self) -> &[AtomicU8] {
-        let count = (self.marks.end - self.marks.start) as usize;
-        // SAFETY: the range is in the writable part of the room, which is zero-initialised and mapped as long as `self`
-        // lives. Rewritten code stores single bytes in it.
-        unsafe { std::slice::from_raw_parts(self.marks.start as *const AtomicU8, count) }
+    /// Eight marks in each word, a byte each: the first in the lowest. Unused bytes of the last word are zero.
+    fn marks(&self) -> &[AtomicU64] {
+        let count = (self.marks.end - self.marks.start) as usize / size_of::<u64>();
+        // SAFETY: the range is in the writable part of the room after whole words, so it is aligned, zero-initialised
+        // and mapped as long as `self` lives. Rewritten code stores single bytes of it, each 1.
+        unsafe { std::slice::from_raw_parts(self.marks.start as *const AtomicU64, count) }
     }
 
     fn misses(&self) -> &[AtomicU64] {
@@ -220,13 +221,22 @@ impl Copy {
     }
 
     pub fn coverage(&self, into: &mut Coverage) {
-        into.marks.clear();
-        into.marks.extend(self.layouts.iter().flat_map(Layout::marks).map(|mark| mark.load(Ordering::Relaxed)));
+        into.clear();
+        for layout in &self.layouts {
+            for (number, word) in layout.marks().iter().enumerate() {
+                // An operation sets few of the marks.
+                let mut set = word.load(Ordering::Relaxed);
+                while set != 0 {
+                    into.set(layout.first_mark + number * size_of::<u64>() + set.trailing_zeros() as usize / 8);
+                    set &= set - 1;
+                }
+            }
+        }
     }
 
     pub fn clear_coverage(&self) {
-        for mark in self.layouts.iter().flat_map(Layout::marks) {
-            mark.store(0, Ordering::Relaxed);
+        for word in self.layouts.iter().flat_map(Layout::marks) {
+            word.store(0, Ordering::Relaxed);
         }
     }
 }

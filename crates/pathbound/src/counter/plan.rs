@@ -80,16 +80,12 @@ impl Plan {
 
     /// Instructions of the marked blocks.
     pub fn instructions(&self, coverage: &Coverage) -> BTreeSet<u64> {
-        let marked = self.blocks.iter().filter(|block| is_set(coverage, block.mark));
+        let marked = self.blocks.iter().filter(|block| coverage.has(block.mark));
         marked.flat_map(|block| &block.instructions).copied().collect()
     }
 
     /// Edges between blocks that were taken according to the marks.
     pub fn edges(&self, coverage: &Coverage) -> BTreeSet<(u64, u64)> {
-        self.edges.iter().filter(|(_, edge)| is_set(coverage, edge.mark)).map(|(edge, _)| *edge).collect()
+        self.edges.iter().filter(|(_, edge)| coverage.has(edge.mark)).map(|(edge, _)| *edge).collect()
     }
-}
-
-fn is_set(coverage: &Coverage, mark: usize) -> bool {
-    coverage.marks.get(mark).is_some_and(|mark| *mark != 0)
 }
