@@ -73,6 +73,10 @@ pub fn answer(question: &Question<'_>, progress: &mut dyn FnMut(Progress<'_>)) -
     let subjects: Vec<&'static Subject> =
         subjects.into_iter().map(|subject| for_limits(subject, question.limits)).collect();
     let mut candidates: Vec<Candidate> = Vec::new();
+    // What is common to all proofs; each candidate's process would find it out again.
+    if question.elsewhere.is_none() {
+        let _ = bound_in(&analysis, subjects[0], Operation::Allocate, 1 << 20);
+    }
     let work = |subject: &'static Subject, board: &Board| of_candidate(&analysis, subject, &program, question, board);
     each_in_a_process(&subjects, LIMIT, &work, progress, |subject, candidate| {
         candidates.push(candidate.unwrap_or_else(|death| Candidate {
