@@ -32,6 +32,9 @@ const NEEDED_PART: usize = 32;
 const NANOSECONDS_PER_PAGE: u64 = 32_000;
 /// Free blocks from this size on give their pages back.
 const LARGE_BYTES: usize = 1 << 20;
+/// Blocks from this size on are zeroed without being touched if they are mostly not in memory. To ask whether they are
+/// takes about a microsecond; to write so many bytes takes two, or a hundred if they are not in memory.
+const UNTOUCHED_BYTES: usize = 256 << 10;
 /// Free blocks that a thread looks at in one region.
 const MOST_BLOCKS: usize = 16;
 
@@ -187,7 +190,7 @@ pub fn absent_bytes(from: usize, to: usize) -> usize {
 #[inline]
 pub unsafe fn zero(block: NonNull<u8>, bytes: usize) {
     // SAFETY: by the caller's guarantee.
-    if bytes < LARGE_BYTES || !unsafe { zero_pages(block, bytes) } {
+    if bytes < UNTOUCHED_BYTES || !unsafe { zero_pages(block, bytes) } {
         // SAFETY: by the caller's guarantee.
         unsafe { block.write_bytes(0, bytes) };
     }

@@ -249,7 +249,7 @@ static void peaks(void) {
         for (size_t i = 0; i < COUNT; i += 10000) { CHECK(holds(blocks[i], SIZE, (unsigned)i)); free(blocks[i]); }
     }
     // Memory that was used before and is zero nevertheless, the bytes around whole pages too.
-    for (size_t size = 1 << 20; size < 20 << 20; size += (1 << 20) + 4321) {
+    for (size_t size = 100 << 10; size < 20 << 20; size += size / 4 + 4321) {
         char *used = seen(malloc(size)), *below = seen(malloc(100));
         memset(used, 1, size);
         free(used);
@@ -261,10 +261,13 @@ static void peaks(void) {
     }
     // Large blocks that are never touched need no memory.
     int before = status_kib("VmRSS:");
-    char *untouched[8];
-    for (int i = 0; i < 8; i++) { CHECK((untouched[i] = seen(calloc(1, (size_t)16 << 20)))); CHECK(untouched[i][12345678] == 0); }
+    enum { HUGE = 16 << 20, MIDDLE = 300 << 10, COUNT_OF_MIDDLE = 400 };
+    char *untouched[8], *middle[COUNT_OF_MIDDLE];
+    for (int i = 0; i < 8; i++) { CHECK((untouched[i] = seen(calloc(1, HUGE)))); CHECK(untouched[i][12345678] == 0); }
+    for (int i = 0; i < COUNT_OF_MIDDLE; i++) { CHECK((middle[i] = seen(calloc(1, MIDDLE)))); CHECK(middle[i][200000] == 0); }
     printf("%d %d\n", before, status_kib("VmRSS:"));
     for (int i = 0; i < 8; i++) free(seen(untouched[i]));
+    for (int i = 0; i < COUNT_OF_MIDDLE; i++) free(seen(middle[i]));
 }
 
 static void *sleeper(void *unused) { (void)unused; pause(); return NULL; }
