@@ -1,10 +1,12 @@
 //! `rtalloc allocators`
 
 use super::destination::print;
+use super::progress::Bar;
 use crate::present::catalogue;
 use crate::present::table::Look;
 use anyhow::Context as _;
 use rtalloc_lab::analysis::Analysis;
+use rtalloc_lab::replay::isolate::Progress;
 use rtalloc_lab::result::catalogue::Summary;
 use rtalloc_lab::result::document::{self, Schema};
 use rtalloc_subjects::Subject;
@@ -58,8 +60,13 @@ struct Summaries<'a> {
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = rtalloc_subjects::select(&arguments.names)?;
     let analysis = Analysis::of_this_program()?;
-    let summaries: Vec<Summary> =
-        subjects.iter().map(|subject| rtalloc_lab::catalogue::summary(&analysis, subject)).collect();
+    let bar = Bar::new();
+    let summary = |(done, subject): (usize, &&'static Subject)| {
+        bar.show(Progress { done: done as u64, total: subjects.len() as u64, last: subject.name });
+        rtalloc_lab::catalogue::summary(&analysis, subject)
+    };
+    let summaries: Vec<Summary> = subjects.iter().enumerate().map(summary).collect();
+    bar.clear();
     let one_by_one = !arguments.names.is_empty() && arguments.names.iter().all(|name| names(&subjects, name));
     let look = Look::of_stdout();
     let look = Look { columns: look.columns.min(catalogue::WIDEST), ..look };
