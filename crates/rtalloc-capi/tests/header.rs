@@ -266,7 +266,6 @@ macro_rules! collect {
         $(#[doc = $summary:literal])*
         $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
             $(c: $opaque:ident $(by $config:ident)?,)?
-            $(malloc: starts_small $starts_small:literal,)?
             $(laboratory: { $($about:tt)* },)?
         }
     )*) => {

@@ -12,9 +12,10 @@ use core::ptr::NonNull;
 use rtalloc::adapt::{Guarded, GuardedConfig, Locked, Traced, TracedConfig};
 use rtalloc::concurrent::bitmap_buddy::BitmapConfig;
 use rtalloc::contract::{Block, Corruption, InitError, Refusals, SharedError};
+use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::word::Wide;
-use rtalloc::{BitmapBuddy, PooledArenasConfig, RegionAllocator, SharedAllocator, Slot, Tlsf, TreeBuddy};
+use rtalloc::{BitmapBuddy, HalfFit, PooledArenasConfig, RegionAllocator, SharedAllocator, Slot, Tlsf, TreeBuddy};
 
 /// Resizes a block: heap, slot, block, size and alignment.
 type Reallocate = unsafe fn(Heap, usize, NonNull<u8>, usize, usize) -> Result<NonNull<u8>, SharedError>;
@@ -265,29 +266,17 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
     }
 }
 
-/// Makes [`ALL`] of the entries of the library's table that are exposed here.
-macro_rules! kinds {
-    ($(
-        $(#[$summary:meta])*
-        $function:ident, $name:literal: $heap:ty, [$($ability:ident),*] {
-            $(c: $opaque:ident $(by $config:ident)?,)?
-            $(malloc: starts_small $starts_small:literal,)?
-            $(laboratory: { $($about:tt)* },)?
-        }
-    )*) => {
-        /// All allocators; the first is the default. Not among them are allocators that serve only small requests,
-        /// which cannot serve a whole program, and allocators that move objects, which return no addresses.
-        const ALL: &[Kind] = &[
-            kind::<ChooseArenas>("arenas", true),
-            kind::<ChooseTree>("tree-buddy", false),
-            kind::<ChooseBitmap>("bitmap-buddy", false),
-            $($(kind::<ChooseLocked<$heap>>($name, $starts_small),)?)*
-            kind::<ChooseTraced>("traced", true),
-            kind::<ChooseGuarded>("guarded", true),
-        ];
-    };
-}
-rtalloc::region_allocators!(kinds, Wide, NoStats);
+/// All allocators; the first is the default. Others have no place in a program with a deadline: `rtalloc run` and
+/// `rtalloc compare` replay its recording on them.
+const ALL: &[Kind] = &[
+    kind::<ChooseArenas>("arenas", true),
+    kind::<ChooseTree>("tree-buddy", false),
+    kind::<ChooseBitmap>("bitmap-buddy", false),
+    kind::<ChooseLocked<Tlsf<'static, 5, RoundUp, Wide, NoStats>>>("tlsf", true),
+    kind::<ChooseLocked<HalfFit<'static, Exact, Wide, NoStats>>>("half-fit", true),
+    kind::<ChooseTraced>("traced", true),
+    kind::<ChooseGuarded>("guarded", true),
+];
 
 /// The names of all allocators.
 pub const NAMES: [&str; ALL.len()] = {

@@ -81,7 +81,6 @@ macro_rules! region_allocators {
         $(#[doc = $summary:literal])*
         $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
             $(c: $opaque:ident $(by $config:ident)?,)?
-            $(malloc: starts_small $starts_small:literal,)?
             $(laboratory: $about:tt,)?
         }
     )*) => {

@@ -1,5 +1,5 @@
-//! The table of the library's region allocators: one entry each. The C library, the replaced malloc, the test without
-//! std, the laboratory, the test suite and the tables of the documentation are generated from it.
+//! The table of the library's region allocators: one entry each. The C library, the test without std, the laboratory,
+//! the test suite and the tables of the documentation are generated from it.
 
 /// Calls `$callback` with every region allocator. Types with a tag width have `$width` (the buddies always
 /// `Offset32`); all but `tlsf_no_stats` have the statistics `$stats`.
@@ -10,8 +10,6 @@
 /// part optional:
 ///
 /// - `c`: the name of the type in C, and after `by` that of its configuration if it has one of its own.
-/// - `malloc`: in the replaced malloc; `starts_small` is `true` if initialising a heap takes little time and touches
-///   little memory, however large its region is. Not for allocators that serve only small requests.
 /// - `laboratory`: the fields of its `About`, which only `rtalloc-subjects` interprets, with that crate's names.
 #[doc(hidden)]
 #[rustfmt::skip] // It would move the continued strings at every run.
@@ -25,7 +23,6 @@ macro_rules! region_allocators {
                 'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats,
             >, [regions, serves_again] {
                 c: rt_tlsf,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "the default choice: constant time with a low bound, and the memory of best-fit",
                     loses: "half-fit executes fewer instructions; allocators of one size, or of pages of one class, \
@@ -45,7 +42,6 @@ macro_rules! region_allocators {
                 'static, 5, $crate::mechanism::segregated::Exact, $width, $stats,
             >, [regions] {
                 c: rt_tlsf_exact,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "less internal fragmentation than the paper's split",
                     loses: "a freed block may be too small for the class of the same request, so a steady load can \
@@ -99,7 +95,6 @@ macro_rules! region_allocators {
                 'static, $crate::mechanism::segregated::Exact, $width, $stats,
             >, [regions] {
                 c: rt_half_fit,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "lower bounds than TLSF, and the smallest control structure of the constant-time allocators for \
                            any size",
@@ -132,7 +127,6 @@ macro_rules! region_allocators {
                 'static, 4096, { $crate::mechanism::page::QUANTUM }, $stats,
             >, [serves_again] {
                 c: rt_quick_fit,
-                malloc: starts_small false,
                 laboratory: {
                     wins: "a few instructions where a freed block serves the next request of its size while another \
                            block of its page is live",
@@ -161,7 +155,6 @@ macro_rules! region_allocators {
             /// Kingsley's allocator: a list per power of two, never coalesced.
             kingsley, "kingsley": $crate::Kingsley<'static, 4096, $width, $stats>, [serves_again, limits] {
                 c: rt_kingsley,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "a handful of instructions for any size",
                     loses: "up to half of every block is lost, and memory of one size never serves another",
@@ -187,7 +180,6 @@ macro_rules! region_allocators {
             /// First-fit: one list, freed blocks at its head; the first block that is large enough is split.
             first_fit, "first-fit": $crate::FirstFit<'static, $width, $stats>, [regions, serves_again] {
                 c: rt_first_fit,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "few instructions on average, and a constant-time deallocate",
                     loses: "the search has no bound other than the heap's size",
@@ -199,7 +191,6 @@ macro_rules! region_allocators {
                 'static, $width, $stats,
             >, [regions, serves_again] {
                 c: rt_first_fit_address,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "the least memory in the worst case: M(1 + ⌈log2 n⌉)",
                     loses: "both operations walk the list",
@@ -211,7 +202,6 @@ macro_rules! region_allocators {
             /// Next-fit: one list, searched from where the last search ended.
             next_fit, "next-fit": $crate::NextFit<'static, $width, $stats>, [regions, serves_again] {
                 c: rt_next_fit,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "shorter searches than first-fit's on most loads",
                     loses: "it cuts every large block in turn: more memory than first-fit, and the same unbounded \
@@ -223,7 +213,6 @@ macro_rules! region_allocators {
             /// Next-fit over a list in the order of frees instead of addresses.
             next_fit_lifo, "next-fit-lifo": $crate::LifoNextFit<'static, $width, $stats>, [regions, serves_again] {
                 c: rt_next_fit_lifo,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "a constant-time deallocate",
                     loses: "neighbours in memory are not neighbours in the list, so blocks of one kind scatter",
@@ -234,7 +223,6 @@ macro_rules! region_allocators {
             /// split.
             best_fit, "best-fit": $crate::BestFit<'static, $width, $stats>, [regions, serves_again] {
                 c: rt_best_fit,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "the least memory on most programs",
                     loses: "every allocate walks the list",
@@ -245,7 +233,6 @@ macro_rules! region_allocators {
             /// Best-fit with free blocks in a self-adjusting (splay) tree by size, blocks of one size in a list.
             tree_best_fit, "tree-best-fit": $crate::TreeBestFit<'static, $width, $stats>, [regions, serves_again] {
                 c: rt_tree_best_fit,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "best-fit's memory at a logarithmic cost on average",
                     loses: "a single operation may walk a degenerate tree from end to end",
@@ -259,7 +246,6 @@ macro_rules! region_allocators {
             /// boundary tags.
             fast_fit, "fast-fit": $crate::FastFit<'static, $width, $stats>, [serves_again] {
                 c: rt_fast_fit,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "no tag at the end of blocks, and short trees on average",
                     loses: "operations are linear in the depth of the tree, which has no bound",
@@ -269,7 +255,6 @@ macro_rules! region_allocators {
             /// Fast-fit that takes the block of the lowest address that is large enough.
             fast_fit_leftmost, "fast-fit-leftmost": $crate::LeftmostFastFit<'static, $width, $stats>, [serves_again] {
                 c: rt_fast_fit_leftmost,
-                malloc: starts_small true,
                 laboratory: {
                     wins: "live blocks stay at the low end, as with address-ordered first-fit",
                     loses: "deeper descents than better fit",
@@ -282,7 +267,6 @@ macro_rules! region_allocators {
                 'static, $crate::mechanism::word::Offset32, $stats,
             >, [limits] {
                 c: rt_binary_buddy,
-                malloc: starts_small false,
                 laboratory: {
                     wins: "any size in logarithmic time, natural alignment at no cost, and a guarantee against \
                            fragmentation",
@@ -304,7 +288,6 @@ macro_rules! region_allocators {
                 'static, $crate::mechanism::word::Offset32, $stats,
             >, [] {
                 c: rt_fibonacci_buddy,
-                malloc: starts_small false,
                 laboratory: {
                     wins: "sizes closer to each other than powers of two: less internal fragmentation",
                     loses: "the remainders of splits have sizes that are rarely requested",
@@ -320,7 +303,6 @@ macro_rules! region_allocators {
                 'static, $crate::mechanism::word::Offset32, $stats,
             >, [] {
                 c: rt_weighted_buddy,
-                malloc: starts_small false,
                 laboratory: {
                     wins: "twice as many sizes as a binary buddy",
                     loses: "more external fragmentation; a block's buddy depends on how it was split",
@@ -333,7 +315,6 @@ macro_rules! region_allocators {
                 'static, $crate::mechanism::word::Offset32, $stats,
             >, [] {
                 c: rt_double_buddy,
-                malloc: starts_small false,
                 laboratory: {
                     wins: "less internal fragmentation than a binary buddy",
                     loses: "memory of one half never serves the other",
