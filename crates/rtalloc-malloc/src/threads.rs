@@ -99,6 +99,7 @@ impl FastPath {
 unsafe impl Sync for ThreadState {}
 
 impl ThreadState {
+    /// All zero, so that the states take no room in the library's file. [`assign`](crate::regions::assign) sets them.
     const fn new() -> Self {
         let slot = MaybeUninit::zeroed();
         let fast = FastPath {
@@ -106,7 +107,7 @@ impl ThreadState {
             start: 0,
             span_bytes: 0,
             slot,
-            before_return: isize::MAX,
+            before_return: 0,
             interval: 0,
             faults: 0,
             next_end: 0,

@@ -80,6 +80,13 @@ fn names() -> Vec<String> {
     list.split(' ').map(str::to_string).collect()
 }
 
+/// Every process maps it, and reads what it runs of it.
+#[test]
+fn the_library_is_small() {
+    let bytes = library().metadata().expect("the library was built").len();
+    assert!(bytes < 350_000, "{bytes}");
+}
+
 #[test]
 fn every_function_keeps_its_rules_on_every_allocator() {
     let names = names();
