@@ -266,8 +266,7 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
     }
 }
 
-/// All allocators; the first is the default. Others have no place in a program with a deadline: `rtalloc run` and
-/// `rtalloc compare` replay its recording on them.
+/// All allocators; the first is the default. `rtalloc run` replays a program's recording on the library's others.
 const ALL: &[Kind] = &[
     kind::<ChooseArenas>("arenas", true),
     kind::<ChooseTree>("tree-buddy", false),

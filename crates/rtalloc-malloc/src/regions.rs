@@ -96,7 +96,9 @@ impl core::fmt::Display for RegionError {
         let name = kinds::current().name;
         let error = match self {
             RegionError::Memory => {
-                return f.write_str("the system cannot provide that much memory; check ulimit -v and RTALLOC_HEAP");
+                return f.write_str(
+                    "the system cannot provide that much memory: set a smaller RTALLOC_HEAP, or raise ulimit -v",
+                );
             }
             RegionError::Locking => {
                 return f.write_str(

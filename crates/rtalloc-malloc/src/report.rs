@@ -136,7 +136,10 @@ pub fn at_exit() {
     unsafe {
         let file = syscall::open(path.as_ptr(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o666);
         if file < 0 {
-            return STATE.stderr.print(format_args!("rtalloc: the report's file cannot be opened (RTALLOC_REPORT)\n"));
+            let name = path.as_str();
+            return STATE.stderr.print(format_args!(
+                "rtalloc: RTALLOC_REPORT: {name} cannot be opened; choose a file that can be written to\n"
+            ));
         }
         write_report(file);
         syscall::close(file);
@@ -190,9 +193,11 @@ fn write_lines(text: &mut Text, survey: &Survey) -> fmt::Result {
         if kind.has_slots { STATE.slots() } else { 1 }
     )?;
     writeln!(text, "  direct        {direct_blocks} blocks of {}, at most {}", Bytes(mapped), Bytes(mapped_peak))?;
+    // Threads that share the last slot are not counted.
+    let more = if kind.has_slots && threads.most() >= STATE.last_slot() { " or more" } else { "" };
     writeln!(
         text,
-        "  threads       {} at a time, {} operations shared the last slot",
+        "  threads       {}{more} at a time, {} operations shared the last slot",
         threads.most(),
         threads.shared_operations.load(Relaxed)
     )?;

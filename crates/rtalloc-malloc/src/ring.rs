@@ -56,7 +56,10 @@ pub fn map_file(start: *mut u8, region_bytes: usize) {
         mapped
     };
     if !mapped {
-        refuse_to_run(format_args!("RTALLOC_RING: {} cannot be created with {len} bytes", path.as_str()));
+        refuse_to_run(format_args!(
+            "RTALLOC_RING: {} cannot be created with {len} bytes; choose a folder that can be written to and has room",
+            path.as_str()
+        ));
     }
     STATE.ring.len.store(len, Relaxed);
     STATE.ring.start.store(start.addr(), Relaxed);
@@ -107,7 +110,8 @@ pub fn after_fork_in_child() {
     let Some((_, second, len)) = pages() else { return };
     if !STATE.ring.is_copied.load(Relaxed) {
         refuse_to_run(format_args!(
-            "RTALLOC_RING: no memory for a copy of {len} bytes during a fork; the child would change its parent's heap"
+            "RTALLOC_RING: no memory for a copy of {len} bytes during a fork, without which the child \
+             would change its parent's heap; choose fewer RTALLOC_RECORDS"
         ));
     }
     // SAFETY: only this module uses the second mapping, and not any more.

@@ -3,13 +3,13 @@
 //! | variable | value | without it |
 //! |---|---|---|
 //! | `RTALLOC` | name of an allocator (`kinds`) | `arenas` |
-//! | `RTALLOC_HEAP` | bytes of the first region: `256M`, `1G`, `65536` | ample address space, touched as needed |
+//! | `RTALLOC_HEAP` | bytes of the first region: `256M`, `65536` | `256M` if fixed or locked, else by allocator |
 //! | `RTALLOC_SLOTS` | slots of the arenas, 1 to 1024 | 16 |
 //! | `RTALLOC_FIXED` | `1`: only the first region | the heap grows by further regions |
 //! | `RTALLOC_MLOCK` | `1`: every region is pre-faulted and locked in memory | pages come when touched |
 //! | `RTALLOC_DIRECT` | bytes from which a request is a mapping of its own | `32M`; never if the heap is fixed |
 //! | `RTALLOC_REPORT` | a report at exit: `1` on standard error, else appended to a file (`%p`: process id) | none |
-//! | `RTALLOC_RING` | a file that keeps the last operations (`ring`) | `traced` records in memory |
+//! | `RTALLOC_RING` | a file that keeps the last operations (`ring`); selects `traced` | `traced` records in memory |
 //! | `RTALLOC_RECORDS` | operations to keep | 65536 in a file, 256 in memory |
 //! | `RTALLOC_FAIL` | requests to fail: `nth:5`, `from:5`, `every:100`, `share:0.01`, `share:0.01,seed:7` | none |
 //! | `RTALLOC_QUOTA` | most live bytes, as granted | no limit |
@@ -31,6 +31,9 @@ use rtalloc_sys::{libc, syscall};
 
 /// Most slots of a region, and so most threads that work at the same time without sharing a slot.
 pub const MAX_SLOTS: usize = 1024;
+
+/// Most operations that a ring keeps.
+const MAX_RECORDS: usize = 1 << 28;
 
 /// What to do about a misuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +166,7 @@ impl Settings {
             "RTALLOC_SLOTS" => match value.parse() {
                 Ok(slots @ 1..=MAX_SLOTS) => self.slots = Some(slots),
                 _ => refuse_to_run(format_args!(
-                    "{name}={value}: choose a number from 1 to {MAX_SLOTS}, one more than the threads at a time"
+                    "{name}={value}: choose a number from 1 to {MAX_SLOTS}, one more than threads run at a time"
                 )),
             },
             "RTALLOC_FIXED" => self.fixed = switch(name, value),
@@ -190,8 +193,10 @@ impl Settings {
             }
             "RTALLOC_QUOTA" => self.quota_bytes = Some(bytes(name, value)),
             "RTALLOC_RECORDS" => match value.parse() {
-                Ok(records @ 1..=0x1000_0000) => (self.ring_records, self.ring_given) = (records, true),
-                _ => refuse_to_run(format_args!("{name}={value}: choose a number of operations, at least 1")),
+                Ok(records @ 1..=MAX_RECORDS) => (self.ring_records, self.ring_given) = (records, true),
+                _ => refuse_to_run(format_args!(
+                    "{name}={value}: choose a number of operations, at least 1 and at most {MAX_RECORDS}"
+                )),
             },
             "RTALLOC_MISUSE" => {
                 self.on_misuse = match value {
@@ -217,8 +222,7 @@ impl Settings {
         self.report != Report::No || self.failures != Failures::Never || self.quota_bytes.is_some()
     }
 
-    /// Whether memory is planned: its size is given, or it is fixed or locked. The first region is then committed, and
-    /// has one slot by default.
+    /// Whether memory is planned: its size is given, or it is fixed or locked. The first region is then committed.
     pub fn is_planned(&self) -> bool {
         self.heap_bytes.is_some() || self.fixed || self.locked
     }
@@ -242,8 +246,8 @@ impl Settings {
 }
 
 /// The variables, for a message.
-const NAMES: &str = "the settings are RTALLOC and RTALLOC_ followed by HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, RING, RECORDS, FAIL, \
-     QUOTA, MISUSE";
+const NAMES: &str = "the settings are RTALLOC and RTALLOC_ followed by HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, RING, \
+     RECORDS, FAIL, QUOTA, MISUSE";
 
 /// `0` or `1`.
 fn switch(name: &str, value: &str) -> bool {

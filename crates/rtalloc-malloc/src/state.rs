@@ -1,7 +1,7 @@
 //! The library's only mutable static.
 //!
 //! Modules below this one define its parts and never name [`STATE`]; modules above it do. Every part starts as zeros,
-//! so that the static, of six megabytes of which most are never touched, is in `.bss`.
+//! so that the static, of five megabytes of which most are never touched, is in `.bss`.
 
 use crate::counters::Counters;
 use crate::lock::Lock;
