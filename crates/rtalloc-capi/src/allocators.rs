@@ -38,7 +38,6 @@ macro_rules! heaps_of_the_library {
         $(#[doc = $summary:literal])*
         $name:ident, $command:literal: $heap:ty, [$($ability:ident),*] {
             $(c: $opaque:ident $(by $config:ident)?,)?
-            $(malloc: starts_small $starts_small:literal,)?
             $(laboratory: { $($about:tt)* },)?
         }
     )*) => {
