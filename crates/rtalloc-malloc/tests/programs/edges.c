@@ -232,6 +232,12 @@ static void ends(void) {
     printf(" %d\n", status_kib("VmRSS:"));
 }
 
+static long minor_faults(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+}
+
 // Prints the KiB in memory at a peak and after it, eight times. Live blocks keep what was written; errno stays.
 static void peaks(void) {
     enum { SIZE = 4000, COUNT = 50000 };
@@ -268,6 +274,17 @@ static void peaks(void) {
     printf("%d %d\n", before, status_kib("VmRSS:"));
     for (int i = 0; i < 8; i++) free(seen(untouched[i]));
     for (int i = 0; i < COUNT_OF_MIDDLE; i++) free(seen(middle[i]));
+    // A block that is used in part, again and again, keeps the pages that are used.
+    malloc_trim(0);
+    long faults = minor_faults();
+    for (int round = 0; round < 1000; round++) {
+        char *part = seen(calloc(1, MIDDLE));
+        CHECK(part);
+        for (int i = 0; i < MIDDLE / 4; i += 1000) { CHECK(part[i] == 0); part[i] = 1; }
+        free(part);
+    }
+    faults = minor_faults() - faults;
+    if (faults > 2000) { printf("%ld page faults\n", faults); exit(1); }
 }
 
 static void *sleeper(void *unused) { (void)unused; pause(); return NULL; }
