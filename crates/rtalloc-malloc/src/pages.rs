@@ -33,8 +33,8 @@ const NEEDED_PART: usize = 32;
 const NANOSECONDS_PER_PAGE: u64 = 32_000;
 /// Free blocks from this size on give their pages back.
 const LARGE_BYTES: usize = 1 << 20;
-/// Of blocks from this size on, pages that are not in memory are zeroed without being touched. To ask which ones are takes
-/// about a microsecond; to write so many bytes takes three, or a hundred if they are not in memory.
+/// Of blocks from this size on, pages that are not in memory are zeroed without being touched. To ask which ones are
+/// takes about a microsecond; to write so many bytes takes three, or a hundred if they are not in memory.
 const UNTOUCHED_BYTES: usize = 256 << 10;
 /// Free blocks that a thread looks at in one region.
 const MOST_BLOCKS: usize = 16;
@@ -210,8 +210,8 @@ pub unsafe fn zero(block: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Zeroes a large block without touching its absent pages. The others stay in memory: a program that uses a part of such
-/// a block again and again would have page faults each time.
+/// Zeroes a large block without touching its absent pages. The others stay in memory: a program that uses a part of
+/// such a block again and again would have page faults each time.
 ///
 /// # Safety
 ///
