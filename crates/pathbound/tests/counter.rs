@@ -296,6 +296,27 @@ fn coverage_is_exactly_the_executed_blocks_and_edges() {
     }
 }
 
+unsafe extern "C" {
+    /// The C library's, which has one parameter and ignores the others.
+    fn imaxabs(value: u64, _: u64, _: u64) -> u64;
+}
+
+#[test]
+fn each_object_of_the_process_has_its_own_marks() {
+    let copied = Copied::new(&[pbc_diamond, imaxabs], Record::Coverage);
+    for function in [pbc_diamond as Function, imaxabs] {
+        let alone = Copied::new(&[function], Record::Coverage);
+        copied.counter.clear_coverage();
+        // SAFETY: the functions accept any words.
+        unsafe {
+            copied.call(function, [1, 1, 0]);
+            alone.call(function, [1, 1, 0]);
+        }
+        assert!(alone.counter.covered().contains(&address(function)));
+        assert_eq!(copied.counter.covered(), alone.counter.covered());
+    }
+}
+
 #[test]
 fn critical_edges_have_their_own_marks() {
     // xor: 2 bytes, inc: 3, dec: 3, jnz: 2, ret.

@@ -68,12 +68,12 @@ impl Lock {
         Some(result)
     }
 
-    /// Runs a critical section, unless a thread owns the lock.
-    pub fn try_with(&self, critical_section: impl FnOnce()) {
-        if self.owner.compare_exchange(0, thread::identity(), Acquire, Relaxed).is_ok() {
-            critical_section();
-            self.unlock();
-        }
+    /// Runs a critical section; `None` if a thread owns the lock.
+    pub fn try_with<T>(&self, critical_section: impl FnOnce() -> T) -> Option<T> {
+        self.owner.compare_exchange(0, thread::identity(), Acquire, Relaxed).ok()?;
+        let result = critical_section();
+        self.unlock();
+        Some(result)
     }
 }
 

@@ -13,6 +13,7 @@
 use crate::kinds;
 use crate::state::STATE;
 use crate::threads::{FastPath, ThreadState};
+use core::ops::Range;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::Slot;
@@ -32,8 +33,8 @@ const NEEDED_PART: usize = 32;
 const NANOSECONDS_PER_PAGE: u64 = 32_000;
 /// Free blocks from this size on give their pages back.
 const LARGE_BYTES: usize = 1 << 20;
-/// Blocks from this size on are zeroed without being touched if they are mostly not in memory. To ask whether they are
-/// takes about a microsecond; to write so many bytes takes two, or a hundred if they are not in memory.
+/// Of blocks from this size on, pages that are not in memory are zeroed without being touched. To ask which ones are
+/// takes about a microsecond; to write so many bytes takes three, or a hundred if they are not in memory.
 const UNTOUCHED_BYTES: usize = 256 << 10;
 /// Free blocks that a thread looks at in one region.
 const MOST_BLOCKS: usize = 16;
@@ -164,25 +165,35 @@ fn page_faults() -> usize {
     usage.minor_faults as usize
 }
 
-/// Bytes of whole pages between two addresses that are not in memory.
-pub fn absent_bytes(from: usize, to: usize) -> usize {
+/// Passes each run of whole pages between two addresses to `visit`, and whether it is in memory. A page whose state the
+/// system does not report counts as in memory.
+fn visit_runs(from: usize, to: usize, visit: &mut dyn FnMut(Range<usize>, bool)) {
     let page = page_bytes();
     let (mut from, to) = (from.next_multiple_of(page), to / page * page);
-    let mut absent = 0;
     while from < to {
-        let mut present = [0u8; 4096];
-        let pages = ((to - from) / page).min(present.len());
-        // SAFETY: `present` has a byte for each page. Where none is mapped, the call fails.
-        if unsafe { libc::mincore(with_exposed_provenance_mut(from), pages * page, present.as_mut_ptr()) } == 0 {
-            absent += present.iter().take(pages).filter(|&&byte| byte & 1 == 0).count() * page;
+        let mut states = [0u8; 4096];
+        let pages = ((to - from) / page).min(states.len());
+        // SAFETY: `states` has a byte for each page. Where none is mapped, the call fails.
+        if unsafe { libc::mincore(with_exposed_provenance_mut(from), pages * page, states.as_mut_ptr()) } != 0 {
+            states.fill(1);
         }
-        from += pages * page;
+        for run in states.get(..pages).unwrap_or_default().chunk_by(|one, next| (one ^ next) & 1 == 0) {
+            let end = from + run.len() * page;
+            visit(from..end, run.first().is_some_and(|state| state & 1 != 0));
+            from = end;
+        }
     }
+}
+
+/// Bytes of whole pages between two addresses that are not in memory.
+pub fn absent_bytes(from: usize, to: usize) -> usize {
+    let mut absent = 0;
+    visit_runs(from, to, &mut |run, present| absent += if present { 0 } else { run.len() });
     absent
 }
 
-/// Zeroes a block of arenas: a large one that is mostly not in memory by returning its pages, which come back as zeros
-/// when they are touched.
+/// Zeroes a block of arenas. Of a large one only the pages that are in memory: the others come back as zeros when they
+/// are touched.
 ///
 /// # Safety
 ///
@@ -190,33 +201,38 @@ pub fn absent_bytes(from: usize, to: usize) -> usize {
 #[inline]
 pub unsafe fn zero(block: NonNull<u8>, bytes: usize) {
     // SAFETY: by the caller's guarantee.
-    if bytes < UNTOUCHED_BYTES || !unsafe { zero_pages(block, bytes) } {
-        // SAFETY: by the caller's guarantee.
-        unsafe { block.write_bytes(0, bytes) };
+    unsafe {
+        if bytes < UNTOUCHED_BYTES || !may_go_back() {
+            block.write_bytes(0, bytes);
+        } else {
+            zero_pages(block, bytes);
+        }
     }
 }
 
-/// Zeroes a large block by returning its pages, if that is less work than writing them.
+/// Zeroes a large block without touching its absent pages. The others stay in memory: a program that uses a part of
+/// such a block again and again would have page faults each time.
 ///
 /// # Safety
 ///
 /// As [`zero`].
 #[cold]
-unsafe fn zero_pages(block: NonNull<u8>, bytes: usize) -> bool {
+unsafe fn zero_pages(block: NonNull<u8>, bytes: usize) {
     let (page, start) = (page_bytes(), block.addr().get());
     let end = start + bytes;
+    // SAFETY: by the caller's guarantee, the block is to be zero: the pages in it, and what is before and after.
+    let write = |from: usize, to: usize| unsafe { block.add(from - start).write_bytes(0, to - from) };
+    write(start, start.next_multiple_of(page));
     keeping_errno(|| {
-        // SAFETY: by the caller's guarantee, the block is to be zero: the pages in it, and what is before and after.
-        unsafe {
-            if !may_go_back() || absent_bytes(start, end) < bytes / 2 || !give(start, end) {
-                return false;
+        visit_runs(start, end, &mut |run, present| {
+            // An absent page may be in swap space, which is given up too.
+            // SAFETY: as above.
+            if present || !unsafe { give(run.start, run.end) } {
+                write(run.start, run.end);
             }
-            block.write_bytes(0, start.next_multiple_of(page) - start);
-            let after = end % page;
-            block.add(bytes - after).write_bytes(0, after);
-        }
-        true
-    })
+        });
+    });
+    write(end / page * page, end);
 }
 
 /// Returns pages of free blocks to the system, except `kept_bytes` of them. False if there are none. Pauses the

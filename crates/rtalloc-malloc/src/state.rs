@@ -183,6 +183,11 @@ impl State {
         self.settings_ready.store(place, Release);
     }
 
+    /// Whether the calling thread is inside an operation that owns a lock.
+    pub fn owns_lock(&self) -> bool {
+        [&self.heap_lock, &self.regions.growth, &self.pool_visits].iter().any(|lock| lock.is_mine())
+    }
+
     /// Ends the setup.
     pub fn set_ready(&self) {
         self.setup.store(READY, Release);

@@ -17,14 +17,15 @@ pub struct Worker {
     pub state: Option<&'static ThreadState>,
 }
 
-/// Runs an operation in the calling thread's slot, or in the shared one. `None` if the thread was interrupted inside an
-/// operation of the shared slot: there is no other slot for the signal handler.
+/// Runs an operation in the calling thread's slot, or in the shared one. `None` for a signal handler without a slot: it
+/// interrupted an operation of the shared slot, or one that owns a lock while another thread has the shared slot.
 #[inline]
 pub fn run<T>(operation: impl FnOnce(Worker) -> T) -> Option<T> {
     let threads = &STATE.threads;
     let last = STATE.last_slot();
     let has_slots = kinds::current().has_slots;
     let state = ThreadState::mine().or_else(begin_thread);
+    let mut may_wait = true;
     if let Some(state) = state {
         let worker = Worker { slot: threads.number(state), state: Some(state) };
         let mut backoff = Backoff::new();
@@ -39,6 +40,8 @@ pub fn run<T>(operation: impl FnOnce(Worker) -> T) -> Option<T> {
                 if has_slots && worker.slot == last {
                     return None;
                 }
+                // Another thread may be waiting in the shared slot for a lock of the operation.
+                may_wait = !STATE.owns_lock();
                 break;
             }
             match threads.gate.state() {
@@ -55,10 +58,11 @@ pub fn run<T>(operation: impl FnOnce(Worker) -> T) -> Option<T> {
     if threads.is_pausing() {
         return Some(operation(worker));
     }
-    threads.shared_slot.with(|| {
+    let work = || {
         threads.shared_operations.fetch_add(1, Relaxed);
         operation(worker)
-    })
+    };
+    if may_wait { threads.shared_slot.with(work) } else { threads.shared_slot.try_with(work) }
 }
 
 /// Takes a slot for the calling thread, if one is free and the thread has not returned its slot.

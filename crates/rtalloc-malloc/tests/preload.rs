@@ -180,6 +180,8 @@ fn constructors_and_destructors_allocate() {
 fn signal_handlers_allocate() {
     passes("edges", &["signals"], &[]);
     passes("edges", &["signals"], &[("RTALLOC_SLOTS", "2")]);
+    passes("edges", &["signals in threads"], &[]);
+    passes("edges", &["signals in threads"], &[("RTALLOC", "guarded")]);
 }
 
 #[test]

@@ -36,6 +36,29 @@ static void signals(void) {
     CHECK(!setitimer(ITIMER_REAL, &never, NULL));
 }
 
+static _Atomic int signals_end;
+static void *interrupted_thread(void *unused) {
+    while (!signals_end) { char *block = seen(malloc(20000)); CHECK(block); memset(block, 1, 20000); free(block); }
+    return unused;
+}
+
+// Handlers of two threads that interrupt operations wait for no lock that the other's operation owns.
+static void signals_in_threads(void) {
+    struct sigaction action = {.sa_handler = interrupted};
+    CHECK(!sigaction(SIGUSR1, &action, NULL));
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) CHECK(!pthread_create(&threads[i], NULL, interrupted_thread, NULL));
+    size_t seen_before = 0;
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 2000; i++) { CHECK(!pthread_kill(threads[i % 2], SIGUSR1)); usleep(20); }
+        // Some handlers are refused; all are only if both threads wait for ever.
+        for (int tenths = 0; interruptions == seen_before; tenths++) { CHECK(tenths < 100); pthread_kill(threads[tenths % 2], SIGUSR1); usleep(100000); }
+        seen_before = interruptions;
+    }
+    signals_end = 1;
+    for (int i = 0; i < 2; i++) CHECK(!pthread_join(threads[i], NULL));
+}
+
 // Allocates blocks of all sizes until memory is exhausted, frees them, and repeats that with the same number of blocks.
 static size_t until_none(size_t size, char **blocks, size_t most) {
     size_t count = 0;
@@ -232,6 +255,12 @@ static void ends(void) {
     printf(" %d\n", status_kib("VmRSS:"));
 }
 
+static long minor_faults(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+}
+
 // Prints the KiB in memory at a peak and after it, eight times. Live blocks keep what was written; errno stays.
 static void peaks(void) {
     enum { SIZE = 4000, COUNT = 50000 };
@@ -268,6 +297,17 @@ static void peaks(void) {
     printf("%d %d\n", before, status_kib("VmRSS:"));
     for (int i = 0; i < 8; i++) free(seen(untouched[i]));
     for (int i = 0; i < COUNT_OF_MIDDLE; i++) free(seen(middle[i]));
+    // A block that is used in part, again and again, keeps the pages that are used.
+    malloc_trim(0);
+    long faults = minor_faults();
+    for (int round = 0; round < 1000; round++) {
+        char *part = seen(calloc(1, MIDDLE));
+        CHECK(part);
+        for (int i = 0; i < MIDDLE / 4; i += 1000) { CHECK(part[i] == 0); part[i] = 1; }
+        free(part);
+    }
+    faults = minor_faults() - faults;
+    if (faults > 2000) { printf("%ld page faults\n", faults); exit(1); }
 }
 
 static void *sleeper(void *unused) { (void)unused; pause(); return NULL; }
@@ -302,6 +342,7 @@ int main(int count, char **words) {
     else if (!strcmp(word, "growth")) growth();
     else if (!strcmp(word, "locked")) printf("%d\n", status_kib("VmLck:"));
     else if (!strcmp(word, "address space")) printf("%d\n", status_kib("VmPeak:"));
+    else if (!strcmp(word, "signals in threads")) signals_in_threads();
     else if (!strcmp(word, "double free")) { char *block = seen(malloc(100)); free(block); free(seen(block)); }
     else if (!strcmp(word, "foreign")) free(seen(local + 16));
     else if (!strcmp(word, "interior")) { char *block = seen(malloc(100)); free(seen(block + 16)); }
