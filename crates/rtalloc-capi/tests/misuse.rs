@@ -203,7 +203,7 @@ fn misuse_under_the_preloaded_library_is_reported_as_documented() {
     assert!(misuses.len() > 8, "{listed}");
     let library = shipped("rtalloc-malloc", "librtalloc_malloc.so");
     let mut table = format!("| `RTALLOC` | {} |\n|---{}|\n", misuses.join(" | "), "|---".repeat(misuses.len()));
-    for heap in ["arenas", "tlsf", "bitmap-buddy", "guarded"] {
+    for heap in ["arenas", "tree-buddy", "bitmap-buddy", "tlsf", "half-fit", "guarded"] {
         let cells = misuses.iter().map(|misuse| {
             let mut run = Command::new(&program);
             run.args(["malloc", misuse]).env("LD_PRELOAD", &library).env("RTALLOC", heap);

@@ -41,8 +41,8 @@
 //! - *Debugging.* `RTALLOC=guarded` distinguishes kinds of misuse, `RTALLOC_FAIL` makes requests fail, `RTALLOC_RING`
 //!   records operations (`settings`).
 //!
-//! For the GNU C library, on x86-64. The code for aarch64 has no recorded results. Statically linked programs, and programs
-//! that run with more rights than their user, do not load the library.
+//! For the GNU C library, on x86-64. The code for aarch64 has no recorded results. Statically linked programs, and
+//! programs that run with more rights than their user, do not load the library.
 //!
 //! # Building
 //!

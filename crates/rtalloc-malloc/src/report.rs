@@ -185,13 +185,10 @@ fn write_lines(text: &mut Text, survey: &Survey) -> fmt::Result {
         "  free          {} bytes in {} blocks, largest {}",
         survey.free_bytes, survey.free_blocks, survey.largest
     )?;
-    writeln!(
-        text,
-        "  regions       {} of {}, {} slots",
-        survey.regions,
-        Bytes(survey.region_bytes),
-        if kind.has_slots { STATE.slots() } else { 1 }
-    )?;
+    let slots = if kind.has_slots { STATE.slots() } else { 1 };
+    let plural = if slots == 1 { "" } else { "s" };
+    let bytes = Bytes(survey.region_bytes);
+    writeln!(text, "  regions       {} of {bytes}, {slots} slot{plural}", survey.regions)?;
     writeln!(text, "  direct        {direct_blocks} blocks of {}, at most {}", Bytes(mapped), Bytes(mapped_peak))?;
     // Threads that share the last slot are not counted.
     let more = if kind.has_slots && threads.most() >= STATE.last_slot() { " or more" } else { "" };

@@ -246,8 +246,8 @@ impl Settings {
 }
 
 /// The variables, for a message.
-const NAMES: &str = "the settings are RTALLOC and RTALLOC_ followed by HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, RING, \
-     RECORDS, FAIL, QUOTA, MISUSE";
+const NAMES: &str = "the settings are RTALLOC and RTALLOC_ followed by HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, \
+     RING, RECORDS, FAIL, QUOTA, MISUSE";
 
 /// `0` or `1`.
 fn switch(name: &str, value: &str) -> bool {
