@@ -881,6 +881,10 @@ RT_DECLARE_REGION_HEAP(rt_tlsf_small, rt_heap_config); RT_DECLARE_REGIONS(rt_tls
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_unchecked, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_unchecked);
 
+// TLSF that checks only the address of a freed block and its own header.
+// Time: malloc O(1), free O(1), realloc O(1).
+RT_DECLARE_REGION_HEAP(rt_tlsf_own_tag, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_own_tag);
+
 // TLSF that seals headers and validates every tag around a block that is freed or allocated.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_full_validation, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_full_validation);

@@ -105,6 +105,7 @@
     MORE(tlsf_exact)                                                                                                   \
     MORE(tlsf_small)                                                                                                   \
     MORE(tlsf_unchecked)                                                                                               \
+    MORE(tlsf_own_tag)                                                                                                 \
     MORE(tlsf_full_validation)                                                                                         \
     MORE(half_fit)                                                                                                     \
     ONE(quick_fit)                                                                                                     \

@@ -8,6 +8,7 @@
     X(tlsf_exact)                                                                                                      \
     X(tlsf_small)                                                                                                      \
     X(tlsf_unchecked)                                                                                                  \
+    X(tlsf_own_tag)                                                                                                    \
     X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(quick_fit)                                                                                                       \
@@ -37,6 +38,7 @@
     X(tlsf_exact)                                                                                                      \
     X(tlsf_small)                                                                                                      \
     X(tlsf_unchecked)                                                                                                  \
+    X(tlsf_own_tag)                                                                                                    \
     X(tlsf_full_validation)                                                                                            \
     X(half_fit)                                                                                                        \
     X(first_fit)                                                                                                       \

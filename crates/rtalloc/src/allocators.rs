@@ -28,7 +28,7 @@ macro_rules! region_allocators {
                     loses: "half-fit executes fewer instructions; allocators of one size, or of pages of one class, \
                             fewer still",
                     options: "J (1 to 6), 2^J classes per power of two; RoundUp or Exact split; width of the tags \
-                              (Offset16, Offset32, Wide), statistics (WithStats), validation (Unchecked, Basic, Full)",
+                              (Offset16, Offset32, Wide), statistics (WithStats), validation (Unchecked, OwnTag, Basic, Full)",
                     in_dozen: true,
                     ..TLSF
                 },
@@ -73,6 +73,18 @@ macro_rules! region_allocators {
                 laboratory: {
                     wins: "the instructions of the checks, which docs/MISUSE.md lists",
                     loses: "a double free or a foreign pointer damages the heap, and nothing reports it",
+                    ..TLSF
+                },
+            }
+            /// TLSF that checks only the address of a freed block and its own header.
+            tlsf_own_tag, "tlsf-own-tag": $crate::Tlsf<
+                'static, 5, $crate::mechanism::segregated::RoundUp, $width, $stats,
+                $crate::mechanism::validation::OwnTag,
+            >, [regions, serves_again] {
+                c: rt_tlsf_own_tag,
+                laboratory: {
+                    wins: "reports every double free and foreign pointer in fewer instructions than tlsf",
+                    loses: "an overwritten tag damages the heap, and nothing reports it",
                     ..TLSF
                 },
             }

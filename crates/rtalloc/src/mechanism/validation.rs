@@ -6,6 +6,8 @@ use crate::mechanism::sealed::Sealed;
 pub trait Validation: Sealed + Copy + core::fmt::Debug + 'static {
     /// Whether a freed or resized block is checked at all.
     const IS_CHECKED: bool = true;
+    /// Whether tags of the blocks next to it are checked, too.
+    const CHECKS_NEIGHBOURS: bool = Self::IS_CHECKED;
     /// Whether all tags around the block are checked, or only those that take one test each.
     const IS_FULL: bool;
     /// Whether a live block can be set aside: a flag in its header says that its user has freed it.
@@ -24,6 +26,22 @@ impl Sealed for Unchecked {}
 
 impl Validation for Unchecked {
     const IS_CHECKED: bool = false;
+    const IS_FULL: bool = false;
+}
+
+/// Checks where the address lies, and that the block's own header says that it is live, which every free ends. These are
+/// the fewest instructions that detect foreign pointers and blocks that were freed and not allocated again, wherever they
+/// have merged since.
+///
+/// Anything else is followed as by [`Unchecked`]: an overwritten tag, a pointer into a block whose bytes have the flag of
+/// a live block, and one to the record at the end of a region that is not the heap's highest.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnTag;
+
+impl Sealed for OwnTag {}
+
+impl Validation for OwnTag {
+    const CHECKS_NEIGHBOURS: bool = false;
     const IS_FULL: bool = false;
 }
 

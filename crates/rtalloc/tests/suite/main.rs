@@ -73,7 +73,7 @@ use rtalloc::mechanism::policy_heap::PolicyHeap;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::stats::{NoStats, WithStats};
 use rtalloc::mechanism::tree::splay::SizeTree;
-use rtalloc::mechanism::validation::{BasicSettingAside, Full, Unchecked};
+use rtalloc::mechanism::validation::{BasicSettingAside, Full, OwnTag, Unchecked};
 use rtalloc::mechanism::word::{Offset16, Offset32, Offset32By8, Wide};
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
@@ -268,9 +268,11 @@ suite! {
     tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, NoStats, Full>, regions, serves_again, short_reach;
     tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, WithStats>, regions, short_reach;
     tlsf_by_8_unchecked: Tlsf<'static, 5, RoundUp, Offset32By8, NoStats, Unchecked>, regions, serves_again;
+    tlsf_short_own_tag: Tlsf<'static, 3, Exact, Offset16, NoStats, OwnTag>, regions, short_reach;
     tlsf_by_8: Tlsf<'static, 5, RoundUp, Offset32By8, WithStats, Full>, regions, serves_again;
     tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, WithStats, Full>, regions, serves_again;
     half_fit_wide_unchecked: HalfFit<'static, Exact, Wide, WithStats, Unchecked>, regions;
+    half_fit_wide_own_tag: HalfFit<'static, Exact, Wide, WithStats, OwnTag>, regions;
     half_fit_wide: HalfFit<'static, Exact, Wide, WithStats, Full>, regions;
     simple_segregated_short: SimpleSegregated<'static, 8, 65, Offset16>, serves_again, short_reach;
     simple_segregated_wide: SimpleSegregated<'static, WORDS, 64, Wide>, serves_again;
@@ -284,6 +286,7 @@ suite! {
     best_fit_wide: BestFit<'static, Wide, NoStats, Full>, regions, serves_again;
     best_fit_puaut: PuautBestFit, regions, serves_again;
     tree_best_fit_short: TreeBestFit<'static, Offset16, NoStats, Full>, regions, serves_again, short_reach;
+    tree_best_fit_short_own_tag: TreeBestFit<'static, Offset16, NoStats, OwnTag>, regions, serves_again, short_reach;
     tree_best_fit_wide: FewerWideBlocks, regions, serves_again;
     fast_fit_leftmost_short: LeftmostFastFit<'static, Offset16>, serves_again, short_reach;
     fast_fit_wide: FastFit<'static, Wide>, serves_again;

@@ -7,7 +7,7 @@ use super::memory::{Buffer, fingerprint, foreign, servable, within_reach};
 use super::ops::{self, Op};
 use super::property::holds;
 use super::shadow::Shadow;
-use super::subject::{Subject, counts_refusals, facts, has_fences, has_frames, is_recorded};
+use super::subject::{Subject, checks_own_tag_only, counts_refusals, facts, has_fences, has_frames, is_recorded};
 use super::tier::Tiers;
 use proptest::prelude::*;
 use rtalloc::contract::{AllocError, Contract, Mechanism, Misuse, MisuseKind};
@@ -193,6 +193,9 @@ pub fn foreign_pointers() {
         for block in &live {
             // SAFETY: the block is live.
             unsafe { block.pointer.write_bytes(fill, block.usable_bytes) };
+            if fill == 0xFF && checks_own_tag_only() {
+                continue; // The flag of a live block is set.
+            }
             let inside = block.address() + 1..block.address() + block.usable_bytes;
             addresses.extend(inside.filter(|address| address.is_multiple_of(contract.alignment_bytes)));
         }
@@ -562,7 +565,7 @@ pub fn blocks_of_the_previous_heap() {
 /// Every bit of the header after a block flipped, one at a time; that header, and what follows it, overwritten with
 /// zeros and ones, as by a buffer overrun.
 pub fn overwritten_next_header() {
-    if !is_checked() {
+    if !is_checked() || !is_promised(!checks_own_tag_only(), "to check the next header") {
         return;
     }
     if has_frames() && !has_fences() {

@@ -34,6 +34,7 @@ struct Table {
     fingerprint: fn(Word, &mut dyn FnMut(usize)),
     counts_refusals: fn() -> bool,
     is_recorded: fn() -> bool,
+    checks_own_tag_only: fn() -> bool,
 }
 
 /// The functions of a heap that accepts more regions.
@@ -62,6 +63,11 @@ pub fn facts() -> Contract {
 /// Whether an exhausted heap may have given memory back before it refused: from a quarantine, or a slot's spare chunk.
 pub fn may_let_go() -> bool {
     facts().coalescing == Coalescing::Deferred || facts().mechanism == Mechanism::Arenas
+}
+
+/// Whether the allocator under test believes all tags but that of the block it frees.
+pub fn checks_own_tag_only() -> bool {
+    (table().checks_own_tag_only)()
 }
 
 /// Whether the allocator under test frames the blocks of another, whose free blocks may be too small for a frame.
@@ -145,6 +151,7 @@ impl<A: RegionAllocator<'static>> Erased<A> {
                 || counts.iter().any(|counting| name.contains(counting))
         },
         is_recorded: || std::any::type_name::<A>().contains("::adapted::WithRecords<"),
+        checks_own_tag_only: || std::any::type_name::<A>().contains("::validation::OwnTag"),
     };
 
     fn heap(word: Word) -> ManuallyDrop<A> {

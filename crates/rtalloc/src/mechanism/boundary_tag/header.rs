@@ -193,14 +193,14 @@ impl<W: Width, G: Validation> Header<W, G> {
     /// Whether the previous block is live, and every bit is size or flag: one test, where that is checked.
     #[inline(always)]
     pub(super) fn is_after_live(self) -> bool {
-        !G::IS_CHECKED || self.0 & (PREV_FREE | Self::UNUSED) == 0
+        !G::CHECKS_NEIGHBOURS || self.0 & (PREV_FREE | Self::UNUSED) == 0
     }
 
     /// Whether the block is live and the previous one, too, and every bit is size or flag, where that is checked.
     #[inline(always)]
     pub(super) fn follows_live(self) -> bool {
         // A test in place, like that of `is_free`; otherwise both would compare a copy of the flags.
-        !G::IS_CHECKED || computed(self.0 as u64) as usize & (LIVE | PREV_FREE | Self::UNUSED) == LIVE
+        !G::CHECKS_NEIGHBOURS || computed(self.0 as u64) as usize & (LIVE | PREV_FREE | Self::UNUSED) == LIVE
     }
 
     /// The header of the same live block after the previous one was allocated or freed.

@@ -89,7 +89,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 limit,
                 span: Offset::BASE,
                 first_address,
-                block_granules: 0,
+                block_units: 0,
                 stats: T::default(),
             });
             memory.store_bits(Offset::BASE.down(size_of::<usize>()), 0);

@@ -96,8 +96,8 @@ struct Front<T> {
     span: Offset,
     /// Address of the first block.
     first_address: usize,
-    /// Granules from the first block to the highest sentinel.
-    block_granules: usize,
+    /// Units from the first block to the highest sentinel.
+    block_units: usize,
     /// Running statistics.
     stats: T,
 }
@@ -130,6 +130,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     const BASE_ALIGN: usize = if W::GRANULE > align_of::<Front<T>>() { W::GRANULE } else { align_of::<Front<T>>() };
     /// Bytes of a sentinel: its header and the region's record of four words.
     const SENTINEL_BYTES: usize = 5 * W::BYTES;
+
+    /// Whether a freed block is checked, but no other tag.
+    const IS_OWN_TAG: bool = G::IS_CHECKED && !G::CHECKS_NEIGHBOURS;
+    /// Whether a block that ends up inside a free block does not keep the header of a live one.
+    const CLEARS_HEADERS: bool = Self::IS_OWN_TAG || G::IS_FULL;
 
     /// Bytes before the base.
     #[inline(always)]
@@ -549,8 +554,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let (size, start, end, mut place);
             if !cfg!(target_arch = "x86_64") {
                 size = tag.size();
-                let is_checked = G::IS_FULL || G::SETS_ASIDE;
-                if G::IS_CHECKED && size == 0 || is_checked && tag.live_size::<G>(tag.is_prev_free()).is_none() {
+                let is_damaged = match G::CHECKS_NEIGHBOURS {
+                    true if G::IS_FULL || G::SETS_ASIDE => {
+                        size == 0 || tag.live_size::<G>(tag.is_prev_free()).is_none()
+                    }
+                    true => size == 0,
+                    false => G::IS_CHECKED && !tag.is_live(),
+                };
+                if is_damaged {
                     return misuse(block);
                 }
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
@@ -559,10 +570,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 }
                 place = I::NOWHERE;
                 let (mut from, mut to) = (block, next);
-                if self.reload_header(block).is_prev_free() {
+                let follows_free = match Self::IS_OWN_TAG {
+                    true => tag.is_prev_free(),
+                    false => self.reload_header(block).is_prev_free(),
+                };
+                if follows_free {
                     from = self.free_prev(block)?;
                     place = I::remove(memory, &mut summary, from);
-                    if G::IS_FULL {
+                    if Self::CLEARS_HEADERS {
                         self.set_header(block, Header::free(0));
                     }
                 } else {
@@ -597,12 +612,12 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                     self.set_flag(next, next_header.with_prev_flipped());
                     end = next;
                 }
-                if G::IS_FULL {
+                if Self::CLEARS_HEADERS {
                     self.set_header(block, Header::free(0));
                 }
             } else {
                 core::hint::cold_path();
-                let is_size = |size: &usize| !G::IS_CHECKED || *size != 0;
+                let is_size = |size: &usize| !G::CHECKS_NEIGHBOURS || *size != 0;
                 let Some(of_tag) = tag.live_size::<G>(false).filter(is_size) else { return misuse(block) };
                 size = of_tag;
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
@@ -677,7 +692,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::con
         min_block_bytes: I::MIN_BLOCK,
         splitting_threshold_bytes: I::MIN_REST - W::GRANULE,
         detects_double_free: G::IS_CHECKED,
-        detects_stale_pointers: G::IS_FULL,
+        detects_stale_pointers: Self::CLEARS_HEADERS,
         detects_overwritten_tags: G::IS_FULL,
         ..I::CONTRACT
     };

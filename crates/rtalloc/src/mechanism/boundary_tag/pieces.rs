@@ -69,7 +69,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
                 limit: max_block - W::BYTES,
                 span: memory.offset(span.end),
                 first_address,
-                block_granules: span.end.wrapping_sub(first_address) / W::GRANULE,
+                block_units: span.end.wrapping_sub(first_address) / Self::UNIT_BYTES,
                 stats: T::default(),
             });
             memory.store_bits(Offset::BASE.down(size_of::<usize>()), 0);

@@ -57,7 +57,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         unsafe {
             (*self.front()).span = span;
             let distance = self.memory().address(span).wrapping_sub((*self.front()).first_address);
-            (*self.front()).block_granules = distance / W::GRANULE;
+            (*self.front()).block_units = distance / Self::UNIT_BYTES;
         }
     }
 

@@ -22,14 +22,22 @@ pub(super) struct LiveBlock<W, G> {
 }
 
 impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
+    /// Whether the alignment of an address has a test of its own: RISC-V without Zbb has no instruction that rotates, and
+    /// that of Armv6-M occupies a second register.
+    const TESTS_ALIGNMENT: bool = cfg!(all(target_arch = "riscv32", not(target_feature = "zbb")))
+        || Self::IS_OWN_TAG && cfg!(all(target_arch = "arm", not(target_has_atomic = "ptr")));
+    /// The unit of the distance between the first block and the highest sentinel.
+    pub(super) const UNIT_BYTES: usize = if Self::TESTS_ALIGNMENT { 1 } else { W::GRANULE };
+
     /// Whether no block can be at an address: it is unaligned, before the first block or after the last.
     #[inline(always)]
     fn is_foreign(&self, address: usize) -> bool {
         // SAFETY: `init` initialised the front.
         unsafe {
-            // The bits below the granule rotate to the top: one comparison for all three.
             let distance = address.wrapping_sub((*self.front()).first_address);
-            distance.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).block_granules
+            // Bits below the unit rotate to the top: one comparison for all three.
+            Self::TESTS_ALIGNMENT && address & (W::GRANULE - 1) != 0
+                || distance.rotate_right(Self::UNIT_BYTES.ilog2()) >= (*self.front()).block_units
         }
     }
 
@@ -60,7 +68,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         // SAFETY: `init` initialised the front. An aligned offset up to the span is preceded by memory of a region, or
         // of the gap between two regions if the caller broke the contract of `deallocate`.
         unsafe {
-            if G::IS_CHECKED && (next > (*self.front()).span || (W::MAX == usize::MAX && next < block)) {
+            if G::CHECKS_NEIGHBOURS && (next > (*self.front()).span || (W::MAX == usize::MAX && next < block)) {
                 return None;
             }
             Some((next, self.header(next)))
@@ -187,7 +195,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
             // The block is not kept in a register: its address is computed from the previous one's.
             let prev = Offset::new(computed(prev as u64) as usize);
             let is_size = !G::IS_FULL || size != 0 && size & (W::GRANULE - 1) == 0;
-            if G::IS_CHECKED && (is_below || !is_size || self.header(prev).free_size() != size) {
+            if G::CHECKS_NEIGHBOURS && (is_below || !is_size || self.header(prev).free_size() != size) {
                 return Err(memory.address(prev.up(size)));
             }
             Ok(prev)

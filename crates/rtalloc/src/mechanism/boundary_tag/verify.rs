@@ -71,8 +71,8 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
     /// and the highest sentinel with the regions.
     fn verify_front(&self) -> Result<(), Corruption> {
         // SAFETY: `init` initialised the front.
-        let (block_granules, span) = unsafe { ((*self.front()).block_granules, (*self.front()).span) };
-        if block_granules != span.bytes_from(self.first_region_block()) / W::GRANULE {
+        let (block_units, span) = unsafe { ((*self.front()).block_units, (*self.front()).span) };
+        if block_units != span.bytes_from(self.first_region_block()) / Self::UNIT_BYTES {
             let invariant = "the front has the first block and the highest sentinel";
             return Err(Corruption { invariant, address: self.front().addr() });
         }
