@@ -61,6 +61,7 @@ const MOST_GRANULES: usize = 64;
 pub const MOST_BLOCKS: usize = most_blocks(16);
 
 /// Blocks that all lists together hold at most, in granules of this size.
+#[inline(always)]
 const fn most_blocks(granule_bytes: usize) -> usize {
     let (mut granules, mut sum) = (2, 0);
     while granules <= MOST_GRANULES {
@@ -200,6 +201,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     }
 
     /// Blocks of this number of granules that a list may have.
+    #[inline(always)]
     const fn places(granules: usize, list_bytes: usize) -> usize {
         if granules * Self::GRANULE < H::CONTRACT.min_block_bytes { 0 } else { list_bytes / (granules * Self::GRANULE) }
     }
@@ -212,6 +214,7 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     }
 
     /// Usable bytes of blocks of this number of granules.
+    #[inline(always)]
     const fn usable_bytes(granules: usize) -> usize {
         granules * Self::GRANULE - H::CONTRACT.header_bytes
     }

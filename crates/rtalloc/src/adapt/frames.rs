@@ -53,6 +53,7 @@ pub(super) enum State {
 
 impl State {
     /// Distinguishes the seals of the states.
+    #[inline(always)]
     const fn salt(self) -> usize {
         match self {
             State::Live => 0,
@@ -277,8 +278,8 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         let at = payload - Self::FRONT_BYTES;
         // SAFETY: the record would lie in the region, on the grid of its blocks, which are aligned at least to words.
         let (record, seal) = unsafe {
-            let [offset_bytes, size_bytes, tag, seal] = [0, 1, 2, 3].map(|index| word_at(at + index * WORD));
-            (Record { offset_bytes, size_bytes, tag }, seal)
+            let word = |index| word_at(at + index * WORD);
+            (Record { offset_bytes: word(0), size_bytes: word(1), tag: word(2) }, word(3))
         };
         let salt = seal ^ self.seal(payload, &record);
         let state = if salt == State::Live.salt() {

@@ -92,6 +92,7 @@ impl<const BYTES: usize> Memory<BYTES> {
         self.source().take()
     }
 
+    #[inline(always)]
     const fn source(&'static self) -> Source {
         Source { start: self.bytes.get().cast(), len_bytes: BYTES, taken: &self.taken }
     }

@@ -195,6 +195,7 @@ impl<L: Ladder, const N: usize> Lookup<L, N> {
 }
 
 /// The lookup table of a ladder.
+#[inline(always)]
 const fn lookup<L: Ladder>() -> *const u8 {
     match L::PAGE / L::GRAIN {
         0..=256 => Lookup::<L, 256>::TABLE.as_ptr(),

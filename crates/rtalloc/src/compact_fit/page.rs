@@ -277,11 +277,13 @@ pub(crate) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Res
 }
 
 /// Number of rows of a page's bitmap.
+#[inline(always)]
 const fn row_count<L: Ladder>() -> usize {
     L::MAX_BLOCKS.div_ceil(usize::BITS as usize)
 }
 
 /// Bytes of the rows, or of the data of a page without rows if that is more.
+#[inline(always)]
 const fn rows_bytes<L: Ladder>() -> usize {
     let bytes = row_count::<L>() * size_of::<usize>();
     if bytes > SPECIAL_BYTES { bytes } else { SPECIAL_BYTES }
@@ -291,6 +293,7 @@ const fn rows_bytes<L: Ladder>() -> usize {
 pub(crate) const SPECIAL_BYTES: usize = 16;
 
 /// Offset of the block table in a page's header, if the ladder has one.
+#[inline(always)]
 pub(crate) const fn block_table_at<L: Ladder>() -> usize {
     size_of::<Header>() + rows_bytes::<L>()
 }

@@ -112,6 +112,7 @@ mod sealed {
 }
 
 /// The load half of `order`, for a compare-and-swap that fails.
+#[inline(always)]
 pub const fn reading(order: Ordering) -> Ordering {
     match order {
         Ordering::AcqRel | Ordering::Acquire => Ordering::Acquire,

@@ -503,12 +503,14 @@ pub struct RegionId(pub(crate) usize);
 
 impl RegionId {
     /// The identifier as a number, for a C interface.
+    #[inline(always)]
     pub const fn to_bits(self) -> usize {
         self.0
     }
 
     /// The identifier with these bits; `None` for 0. Bits that no heap returned are legal to use and identify no
     /// region.
+    #[inline(always)]
     pub const fn from_bits(bits: usize) -> Option<Self> {
         if bits == 0 { None } else { Some(RegionId(bits)) }
     }

@@ -252,6 +252,7 @@ impl<'r, H: HandleAllocator<'r>> Boxes<'static, 'r, H> {
 
 impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     /// Bytes requested for a `T`, which an object of the heap holds in one piece.
+    #[inline(always)]
     const fn bytes_of<T>() -> usize {
         const {
             assert!(align_of::<T>() <= H::CONTRACT.alignment_bytes, "the value's alignment exceeds the heap's");

@@ -128,6 +128,7 @@ impl<const J: u32> TwoLevelClasses<J> {
     /// What is subtracted from every class number: a multiple of the word width, so that bits are numbered as without.
     /// On x86-64, where the sum of two numbers and a constant is one instruction, class numbers begin near zero. Then
     /// no number is below the first class's, and removing a block tests for greater ones only.
+    #[inline(always)]
     const fn less(granule: usize) -> usize {
         let first = (granule.ilog2() as usize) << J;
         if cfg!(all(target_arch = "x86_64", not(miri))) { first & !(usize::BITS as usize - 1) } else { 0 }

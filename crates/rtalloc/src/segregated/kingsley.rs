@@ -135,6 +135,7 @@ impl<const PAGE: usize, W: Width, T: StatsPolicy> Kingsley<'_, PAGE, W, T> {
 
 impl<const PAGE: usize> PowersOfTwo<PAGE> {
     /// log2 of the smallest block.
+    #[inline(always)]
     const fn smallest_log2<W: Width>() -> usize {
         W::GRANULE.ilog2() as usize
     }

@@ -34,6 +34,7 @@ impl Place {
     }
 }
 
+#[inline(always)]
 const fn sealed(start: usize, end: usize) -> usize {
     !(start ^ end.rotate_left(usize::BITS / 2))
 }

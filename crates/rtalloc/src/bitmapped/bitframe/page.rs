@@ -116,6 +116,7 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     }
 
     /// Number of frames of a page with chunks of a size.
+    #[inline(always)]
     pub(super) const fn frames(kind: usize) -> usize {
         // If sequences cross frames, an end frame follows the last one.
         let dummies = Self::HEADS + Self::CROSSES as usize;

@@ -110,11 +110,13 @@ pub(super) const fn place_of<S: Shape>(bit: usize) -> usize {
 }
 
 /// First multiple of `2^log2` from a number on, in such units. Leaf numbers are far from overflow.
+#[inline(always)]
 const fn units_from(number: usize, log2: u32) -> usize {
     (number + (1usize.wrapping_shl(log2) - 1)) >> log2
 }
 
 /// The order of the largest aligned block between two leaves.
+#[inline(always)]
 const fn last_order(first: usize, end: usize) -> usize {
     let mut order = 0;
     while order < tag::LAST_ORDER && units_from(first, order as u32 + 1) < end >> (order + 1) {

@@ -47,12 +47,14 @@ impl<const FAN_LOG2: u32> Shape for Whole<FAN_LOG2> {
 }
 
 /// The number of bits that a word uses.
+#[inline(always)]
 pub(super) const fn bits<S: Shape>() -> usize {
     assert!(S::FAN_LOG2 >= 1 && S::FAN_LOG2 <= WORD_LOG2, "a word must use from 2 bits to all");
     1 << S::FAN_LOG2
 }
 
 /// A word whose bits are all set.
+#[inline(always)]
 pub(super) const fn all<S: Shape>() -> usize {
     usize::MAX >> (usize::BITS as usize - bits::<S>())
 }

@@ -114,6 +114,7 @@ fn agree(state: usize, generation: u32) -> Result<(), HandleError> {
 
 impl<A: Atomics> Entry<A> {
     /// An entry that never had an object. Its places are an address of its owner's pages, so that they are never null.
+    #[inline(always)]
     pub(super) const fn empty(page: usize) -> Self {
         Entry {
             state: Shared::new(0),

@@ -359,6 +359,7 @@ impl Shifts {
 }
 
 /// Most words that have one of so many consecutive chunks.
+#[inline(always)]
 const fn words_of(run: usize) -> usize {
     run.saturating_add(2 * WORD_CHUNKS - 2) / WORD_CHUNKS
 }

@@ -71,6 +71,7 @@ use core::ptr::NonNull;
 /// Bytes of the heap's own words (`usize`) before the base. The word directly before the base, where offset 0 would
 /// have its header, is zero, so that a pointer to the base is not a block. It is the upper half of the last word or,
 /// where a tag has no such half, a word of its own.
+#[inline(always)]
 const fn own_bytes<W: Width>() -> usize {
     (if W::PAIRS { 2 } else { 3 }) * size_of::<usize>()
 }
@@ -82,6 +83,7 @@ pub(crate) const fn index_word_at<W: Width>() -> Offset {
 }
 
 /// Offset of the `usize` that holds the offset of the latest region's sentinel.
+#[inline(always)]
 const fn sentinels_at<W: Width>() -> Offset {
     index_word_at::<W>().up(size_of::<usize>())
 }

@@ -298,6 +298,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 
     /// Bytes of the null node and of the heads, for blocks up to `class`.
+    #[inline(always)]
     const fn heads_bytes(class: Class) -> usize {
         (class.rank(S::FIRST).number() + 2) * W::BYTES
     }
@@ -306,6 +307,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     const CELL_BYTES: usize = if P::HEADER_BYTES == 0 { size_of::<S::Cell>() } else { 0 };
 
     /// Bytes of a side table for this many units. A system whose buddies stay inside has a tag at its end.
+    #[inline(always)]
     const fn map_bytes(units: Units) -> usize {
         (units.count() + if S::LEAVES { 0 } else { 1 }) * Self::CELL_BYTES
     }
@@ -318,6 +320,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 
     /// Bytes after the last block for the tag at the end, read only for the buddy of a top block.
+    #[inline(always)]
     const fn end_tag_bytes() -> usize {
         if S::LEAVES || P::HEADER_BYTES == 0 { 0 } else { P::HEADER_BYTES }
     }

@@ -69,6 +69,7 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
     }
 
     /// Bytes of a page that are whole blocks of a size. A size of 0, in a damaged page, yields the room.
+    #[inline(always)]
     pub const fn whole_bytes(block_bytes: usize) -> usize {
         match Self::ROOM_BYTES.checked_rem(block_bytes) {
             Some(rest_bytes) => Self::ROOM_BYTES - rest_bytes,
