@@ -85,13 +85,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
         // aligned, because the base is a multiple of BASE_ALIGN and whole `usize`s precede it.
         unsafe {
             let limit = max_block - W::BYTES;
-            heap.front().write(Front {
-                limit,
-                span: Offset::BASE,
-                first_address,
-                block_units: 0,
-                stats: T::default(),
-            });
+            heap.front().write(Front { limit, span: Offset::BASE, first_address, block_units: 0, stats: T::default() });
             memory.store_bits(Offset::BASE.down(size_of::<usize>()), 0);
             memory.store_bits(sentinels_at::<W>(), Offset::BASE.bytes());
             I::init(memory, max_block);
