@@ -288,13 +288,28 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     /// Constant, once it is made.
     #[inline(always)]
     pub fn heap(&self) -> Option<&H> {
-        // Acquire: making the heap comes before its use.
-        if self.state.0.load(Acquire) == READY || self.begin() {
-            // SAFETY: the heap is made, and not written again.
-            Some(unsafe { (*self.heap.get()).assume_init_ref() })
-        } else {
-            None
+        match self.ready() {
+            // SAFETY: the heap is made.
+            None if self.begin() => Some(unsafe { self.assume_made() }),
+            heap => heap,
         }
+    }
+
+    /// The heap, if it is made already: before that, no block is live.
+    #[inline(always)]
+    fn ready(&self) -> Option<&H> {
+        // Acquire: making the heap comes before its use.
+        // SAFETY: the heap is made.
+        (self.state.0.load(Acquire) == READY).then(|| unsafe { self.assume_made() })
+    }
+
+    /// # Safety
+    ///
+    /// The heap is made, and its making comes before this.
+    #[inline(always)]
+    unsafe fn assume_made(&self) -> &H {
+        // SAFETY: as the caller guarantees; it is not written again.
+        unsafe { (*self.heap.get()).assume_init_ref() }
     }
 
     /// Allocates `size_bytes` bytes at a multiple of `align_bytes`, for callers that need the reason of a refusal;
@@ -327,9 +342,9 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     /// As [`Slot::deallocate`](crate::contract::Slot::deallocate).
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
-        if let Some(operations) = self.operations() {
+        if let Some(heap) = self.ready() {
             // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
-            unsafe { operations.deallocate(block) }
+            unsafe { self.of(heap).deallocate(block) }
         }
     }
 
@@ -340,11 +355,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     ///
     /// Linear in `budget`.
     pub fn reclaim(&self, budget: usize) -> usize {
-        // Relaxed: `operations` reads it again.
-        if self.state.0.load(Relaxed) != READY {
-            return 0;
-        }
-        self.operations().map_or(0, |operations| operations.reclaim(budget))
+        self.ready().map_or(0, |heap| self.of(heap).reclaim(budget))
     }
 
     /// The source of slots.
@@ -395,7 +406,13 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     /// The operations, if there is a heap.
     #[inline(always)]
     pub(super) fn operations(&self) -> Option<Operations<'_, 'static, H, C>> {
-        Some(Operations { heap: self.heap()?, current: &self.current, region: PhantomData })
+        self.heap().map(|heap| self.of(heap))
+    }
+
+    /// The operations on the heap.
+    #[inline(always)]
+    fn of<'h>(&'h self, heap: &'h H) -> Operations<'h, 'static, H, C> {
+        Operations { heap, current: &self.current, region: PhantomData }
     }
 }
 
@@ -420,10 +437,8 @@ unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> GlobalAlloc
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        if let (Some(operations), Some(block)) = (self.operations(), NonNull::new(block)) {
-            // SAFETY: the caller guarantees that the block was allocated here and is no longer used.
-            unsafe { operations.deallocate(block) }
-        }
+        // SAFETY: the caller guarantees that the block was allocated here, so it is not null, and is no longer used.
+        unsafe { self.deallocate(NonNull::new_unchecked(block)) }
     }
 
     #[inline]
@@ -444,12 +459,10 @@ fn raw(block: Option<NonNull<u8>>) -> *mut u8 {
 
 impl<H: SharedAllocator<'static>, C: CurrentSlot + fmt::Debug, A: Atomics> fmt::Debug for Global<H, C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Relaxed: `heap` reads it again.
-        let heap = if self.state.0.load(Relaxed) == READY { self.heap() } else { None };
         f.debug_struct("Global")
             .field("memory", &self.source.map(|source| (source.start, source.len_bytes)))
             .field("current", &self.current)
-            .field("refusals", &heap.map(H::refusals))
+            .field("refusals", &self.ready().map(H::refusals))
             .finish()
     }
 }

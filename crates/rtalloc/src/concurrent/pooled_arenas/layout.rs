@@ -116,6 +116,19 @@ impl Entry {
         self.0.wrapping_sub(owner).rotate_right(16) as usize == run
     }
 
+    /// The run, if this is the owner. Needs fewer instructions than [`owner`](Self::owner) and [`run`](Self::run).
+    #[inline(always)]
+    pub(super) const fn run_of(self, owner: u32) -> Option<usize> {
+        let rest = self.0.wrapping_sub(owner);
+        if rest == 0 {
+            Some(0)
+        } else if rest & 0xFFFF == 0 {
+            Some((rest >> 16) as usize)
+        } else {
+            None
+        }
+    }
+
     #[inline(always)]
     pub(super) const fn owner(self) -> u32 {
         self.0 & 0xFFFF

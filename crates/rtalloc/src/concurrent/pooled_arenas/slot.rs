@@ -82,7 +82,10 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
     #[inline(always)]
     pub(super) fn is_own(&self, address: usize) -> bool {
         let Some((_, entry)) = self.view.entry_at(address) else { return false };
-        entry.owner() as usize == self.own().owner && !(self.view.plan().is_start(address) && entry.run() != 0)
+        match entry.run_of(self.own().owner as u32) {
+            Some(run) => run == 0 || !self.view.plan().is_start(address),
+            None => false,
+        }
     }
 }
 

@@ -508,13 +508,14 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// ```
     #[inline(always)]
     fn release(&mut self, address: usize) {
-        if let Err(address) = self.try_release(address, |_, _| false) {
+        if let Err(address) = self.try_release(address, false, |_, _| false) {
             self.by_value().report_misuse(address);
         }
     }
 
     /// Deallocates the block at an address if its tags are those of a live block. If `leaves(start, end)` accepts the
-    /// merged free block, it does not enter the index, and its start and size are returned.
+    /// merged free block, it does not enter the index, and its start and size are returned. `is_inside`: the address is
+    /// known to lie between the first block and the last sentinel, aligned or not.
     ///
     /// # Errors
     ///
@@ -523,9 +524,10 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     fn try_release(
         &mut self,
         address: usize,
+        is_inside: bool,
         leaves: impl FnOnce(Offset, Offset) -> bool,
     ) -> Result<Option<(Offset, usize)>, usize> {
-        let block = self.placed(address).ok_or(address)?;
+        let block = self.placed(address, is_inside).ok_or(address)?;
         // SAFETY: a block can be at the offset.
         unsafe { self.try_release_at(block, leaves) }
     }

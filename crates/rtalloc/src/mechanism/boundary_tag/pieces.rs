@@ -130,7 +130,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
         let memory = self.memory();
         let begin = |first: Offset| memory.address(first.down(W::GRANULE));
         let leaves = |first: Offset, end: Offset| may_be_piece(&(begin(first)..memory.address(end)));
-        match self.by_value().try_release(block.addr().get(), leaves) {
+        match self.by_value().try_release(block.addr().get(), true, leaves) {
             Ok(left) => left.map(|(first, size)| {
                 // Not computed again from the ends.
                 let size = computed(size as u64) as usize;

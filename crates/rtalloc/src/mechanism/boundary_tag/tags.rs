@@ -41,10 +41,18 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The offset of an address at which a block can be, where that is checked.
+    /// Whether no block can be at an address, where that is checked. `is_inside`: the address is known to lie between the
+    /// first block and the last sentinel, aligned or not.
     #[inline(always)]
-    pub(super) fn placed(&self, address: usize) -> Option<Offset> {
-        if G::IS_CHECKED && self.is_foreign(address) {
+    fn is_misplaced(&self, address: usize, is_inside: bool) -> bool {
+        G::IS_CHECKED && if is_inside { address & (W::GRANULE - 1) != 0 } else { self.is_foreign(address) }
+    }
+
+    /// The offset of an address at which a block can be, where that is checked; `is_inside` as in
+    /// [`is_misplaced`](Self::is_misplaced).
+    #[inline(always)]
+    pub(super) fn placed(&self, address: usize, is_inside: bool) -> Option<Offset> {
+        if self.is_misplaced(address, is_inside) {
             return None;
         }
         let block = self.memory().offset(address).bytes();
@@ -92,12 +100,11 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         }
     }
 
-    /// The live block at an address, of at most `most` bytes, if all tags around it agree, where that is checked.
-    /// `is_inside`: the address is known to lie between the first block and the last sentinel, aligned or not.
+    /// The live block at an address, of at most `most` bytes, if all tags around it agree, where that is checked;
+    /// `is_inside` as in [`is_misplaced`](Self::is_misplaced).
     #[inline(always)]
     pub(super) fn live_block(&self, address: usize, most: usize, is_inside: bool) -> Option<LiveBlock<W, G>> {
-        let is_unaligned = address & (W::GRANULE - 1) != 0;
-        if G::IS_CHECKED && (if is_inside { is_unaligned } else { self.is_foreign(address) }) {
+        if self.is_misplaced(address, is_inside) {
             return None;
         }
         let block = self.memory().offset(address);
