@@ -1,6 +1,6 @@
 //! Size classes, and maps from block sizes to them.
 
-use crate::mechanism::bits::{computed, floor_log2, floor_log2_in_place};
+use crate::mechanism::bits::{computed, floor_log2, floor_log2_in_place, sum_with};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
@@ -144,16 +144,10 @@ impl<const J: u32> TwoLevelClasses<J> {
     #[inline(always)]
     fn numbered<W: Width>(quotient: usize, shift: usize) -> Class {
         let first = shift << J;
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if const { Self::less(W::GRANULE) != 0 } {
-            let number: usize;
-            // SAFETY: the instruction reads and writes only its operands.
-            unsafe {
-                core::arch::asm!("lea {number}, [{quotient} + {first} - {less}]", number = lateout(reg) number, quotient = in(reg) quotient, first = in(reg) first, less = const Self::less(W::GRANULE), options(pure, nomem, nostack, preserves_flags));
-            }
-            return Class::new(number);
-        }
-        Class::new(quotient + first)
+        Class::new(match const { Self::less(W::GRANULE) } {
+            0 => quotient + first,
+            _ => sum_with!(quotient, first, -(Self::less(W::GRANULE) as isize)),
+        })
     }
 }
 

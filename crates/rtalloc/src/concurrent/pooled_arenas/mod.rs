@@ -176,6 +176,7 @@ use crate::contract::{
     Block, Coalescing, Contract, Corruption, InPieces, InitError, Mechanism, Operation, Progress, Refusals, SetAside,
     SharedAllocator, SharedContract, Steps,
 };
+use crate::mechanism::bits::sum_with;
 use crate::region::Region;
 use crate::segregated::Tlsf;
 use core::cell::Cell;
@@ -338,9 +339,10 @@ impl<'h, H, A: Atomics> View<'h, H, A> {
     /// `slot` is less than the number of slots.
     #[inline(always)]
     unsafe fn place(self, slot: usize) -> NonNull<Place<H, A>> {
-        let front = self.control.as_ptr().wrapping_add(1).cast::<Place<H, A>>();
-        // SAFETY: the places follow the control structure, one for each slot, so the pointer is not null.
-        unsafe { NonNull::new_unchecked(front.wrapping_add(slot)) }
+        let distance = slot.wrapping_mul(size_of::<Place<H, A>>());
+        let address = sum_with!(self.control.addr().get(), distance, size_of::<Control<A>>() as isize);
+        // SAFETY: the places follow the control structure, one for each slot, so the address is not zero.
+        unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
     /// The queue from one slot to another.

@@ -9,7 +9,7 @@
 
 use super::{Front, Header, Named, TagHeap, index_word_at, sentinels_at};
 use crate::contract::{Block, Corruption, InPieces, InitError, Pieces};
-use crate::mechanism::bits::computed;
+use crate::mechanism::bits::{computed, sum_with};
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
 use crate::mechanism::validation::Validation;
@@ -128,7 +128,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
         may_be_piece: impl FnOnce(&Range<usize>) -> bool,
     ) -> Option<Range<usize>> {
         let memory = self.memory();
-        let begin = |first: Offset| memory.address(first.down(W::GRANULE));
+        let begin = |first: Offset| sum_with!(memory.address(Offset::BASE), first.bytes(), -(W::GRANULE as isize));
         let leaves = |first: Offset, end: Offset| may_be_piece(&(begin(first)..memory.address(end)));
         match self.by_value().try_release(block.addr().get(), true, leaves) {
             Ok(left) => left.map(|(first, size)| {
