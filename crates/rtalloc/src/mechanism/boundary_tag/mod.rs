@@ -36,6 +36,12 @@
 //! as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is reported to the
 //! [`hook`], and the call has no effect. With [`Unchecked`](crate::mechanism::validation::Unchecked) validation, nothing
 //! is checked.
+//!
+//! With [`OwnTag`](crate::mechanism::validation::OwnTag) validation, `deallocate` checks the address, and that the header
+//! says that the block is live. No header of a freed block does, until its memory is allocated again. When a block is
+//! freed, its header becomes that of a free block or, if it merges with the one before it, is cleared. Whatever is
+//! written later at the end of a granule, where headers are, while the memory is free, has no flag: it is the header of
+//! a free block or a link, an offset in granules. (Footers and class numbers are at other places of a granule.)
 
 mod header;
 mod index;
