@@ -358,6 +358,12 @@ pub(crate) trait Frame: Copy + PartialEq {
     #[must_use]
     fn execute(&mut self, image: &dyn Image, address: u64, scratch: &mut Self::Scratch) -> Option<Range<i64>>;
 
+    /// Forgets the link register, if there is one: a call is about to write it.
+    fn link(&mut self) {}
+
+    /// Forgets the contents of all registers except the stack pointer.
+    fn forget_registers(&mut self);
+
     /// Whether the flow of an instruction that goes elsewhere restores the stack pointer.
     fn restores_stack(_image: &dyn Image, _address: u64) -> bool {
         false

@@ -97,6 +97,20 @@ pub struct Symbol {
     pub size: u64,
 }
 
+impl Symbol {
+    /// Whether this is the rarely executed part of a function, which the compiler split off.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.linkage_name.contains(".cold")
+    }
+
+    /// Whether this is code that several functions have in common, which LLVM puts apart where size counts most: whole
+    /// epilogues, to which functions jump, and parts in the middle, which they call and which need not follow the
+    /// calling convention.
+    pub(crate) fn is_outlined(&self) -> bool {
+        self.linkage_name.starts_with("OUTLINED_FUNCTION_")
+    }
+}
+
 /// A place in source text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Source {

@@ -206,6 +206,14 @@ impl<L: Linked> Frame for Registers<L> {
     fn execute(&mut self, image: &dyn Image, address: u64, (): &mut ()) -> Option<Range<i64>> {
         L::execute(self, image, address)
     }
+
+    fn link(&mut self) {
+        self.set(L::LINK, None);
+    }
+
+    fn forget_registers(&mut self) {
+        self.forget(!(set(L::STACK) | set(ZERO)));
+    }
 }
 
 impl<L: Linked> Registers<L> {

@@ -214,7 +214,7 @@ impl<'a> Explorer<'a> {
             return false;
         }
         let Some(function) = self.image.symbol(taken).filter(|symbol| symbol.size > 0) else { return false };
-        if function.address != taken || function.linkage_name.contains(".cold") {
+        if function.address != taken || function.is_cold() {
             return true;
         }
         self.image.symbol(address).is_some_and(|around| self.takes_a_place_in(&function, &around))
@@ -265,16 +265,14 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    /// Whether another function than the one with the jump begins at the target. A rarely executed part that the
-    /// compiler split off (`.cold`) has a symbol, but is not a function.
+    /// Whether another function than the one with the jump begins at the target. Parts of functions that the compiler
+    /// put apart have symbols, too.
     fn begins_other_function(&self, from: u64, target: u64) -> bool {
         self.image.symbol(target).is_some_and(|callee| {
             callee.address == target
-                && !callee.linkage_name.contains(".cold")
-                && self
-                    .image
-                    .symbol(from)
-                    .is_some_and(|caller| caller.address != target && !caller.linkage_name.contains(".cold"))
+                && !callee.is_cold()
+                && !callee.is_outlined()
+                && self.image.symbol(from).is_some_and(|caller| caller.address != target && !caller.is_cold())
         })
     }
 

@@ -1,6 +1,6 @@
 //! Which returns may not go back to the caller.
 
-use super::{Flow, Graph, Obstacle};
+use super::{Callee, Flow, Graph, Node, Obstacle};
 use crate::arch::{Frame, hull};
 use crate::image::Image;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,11 @@ pub(crate) fn unmatched_returns<F: Frame>(graph: &Graph, image: &dyn Image) -> (
                 let (stack, return_address) = (stack.saturating_sub(pushed), return_address.clone());
                 calls.insert((function, address), Call { callee, stack, return_address });
             }
-            if let Some(written) = frame.execute(image, address, &mut scratch) {
+            if let Flow::Call(Callee::Function(callee)) = node.flow
+                && image.symbol(callee).is_some_and(|symbol| symbol.is_outlined())
+            {
+                frame = after_outlined(frame, graph, image, address, callee);
+            } else if let Some(written) = frame.execute(image, address, &mut scratch) {
                 if overlap(&written, &return_address) {
                     unmatched.insert(address);
                 }
@@ -85,6 +89,28 @@ pub(crate) fn unmatched_returns<F: Frame>(graph: &Graph, image: &dyn Image) -> (
         }
     }
     (unmatched, unseen)
+}
+
+/// The frame after a call of code from the middle of functions, which preserves other registers than a callee. What it
+/// writes in the memory of its callers is found as of any function.
+fn after_outlined<F: Frame>(frame: F, graph: &Graph, image: &dyn Image, call: u64, callee: u64) -> F {
+    let mut scratch = F::Scratch::default();
+    let mut after = frame;
+    after.link();
+    let mut at = callee;
+    // Where a call pushes, offsets from the stack pointer are others there.
+    while let Some(Node { length, flow }) = graph.node(at).filter(|_| F::PUSHED_BYTES == 0) {
+        match flow {
+            Flow::Next => drop(after.execute(image, at, &mut scratch)),
+            Flow::Return => return after,
+            _ => break,
+        }
+        at += u64::from(*length);
+    }
+    after = frame;
+    drop(after.execute(image, call, &mut scratch));
+    after.forget_registers();
+    after
 }
 
 fn overlap(one: &Range<i64>, other: &Range<i64>) -> bool {

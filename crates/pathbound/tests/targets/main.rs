@@ -15,7 +15,7 @@ use pathbound::{Bound, Certificate, Core, Decline, Facts, Graph, Image as _, Uni
 use std::collections::BTreeMap;
 
 /// Levels of optimisation.
-const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-Os"];
+const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-Os", "-Oz"];
 
 /// What is expected of a function.
 #[derive(Clone, Copy, Debug, PartialEq)]
