@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 # Core, archive, Rust target, features, Clang's architecture, instruction set of random programs.
 while read -r core name target features march fuzz; do
     [ "$features" != none ] || features=
-    cp "$(ci/archive.sh "$name" "$target" "$features")" "$work/$core.a"
+    cp "$(ci/archive.sh "$name" "$target" 3 "$features")" "$work/$core.a"
     echo "$core $target $march $fuzz $features" >>"$work/list"
 done <<'CORES'
 picorv32 RV32IMC riscv32imc-unknown-none-elf none rv32imc imc

@@ -8,7 +8,7 @@ import sys
 from allocators import OPERATIONS, names, settle
 
 linker, rtalloc, work, compiler, measured, mode = sys.argv[1:]
-# Name, Rust target, features.
+# Name, Rust target, optimisation level, features.
 BUILT = [line.split(" ") for line in pathlib.Path(work, "list").read_text().splitlines()]
 # Cores whose cycles are known from their manuals, and the processor whose code they execute. ci/cycles.sh has those
 # that are simulated.
@@ -112,7 +112,8 @@ def cell(name, found, command, operation):
     return f"**{bound}**" if seen.get(name, {}).get((command, operation)) == bound else str(bound)
 
 
-now = {name: {"rust_target": target, "features": features, "bounds": bounds(name)} for name, target, features in BUILT}
+now = {name: {"rust_target": target, "opt_level": level, "features": features, "bounds": bounds(name)}
+       for name, target, level, features in BUILT}
 now |= {core: {**now[name], "bounds": bounds(name, ["--core", core])} for core, name in CORES.items()}
 # What a user's own build gives.
 printed = subprocess.run([rtalloc, "bound", "tlsf", "--target", "thumbv7em-none-eabihf"], capture_output=True, text=True).stdout
@@ -125,7 +126,7 @@ text = f"""# Bounds on other processors
 
 The most instructions that an operation executes, or the most cycles that it takes, by static bounds of the code for
 each processor as compiled by {compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags
-(`tlsf-small`: 16) and without statistics. Calls that report misuse are not covered. Operations that need facts about
+(`tlsf-small`: 16) and without statistics. *Size*: compiled for the smallest code, `opt-level = "z"`; the others with 3. Calls that report misuse are not covered. Operations that need facts about
 loops are left out, as is `reallocate`. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound
 --target` prints a column; columns without a unit count instructions.
 

@@ -15,17 +15,18 @@ out=${CARGO_TARGET_DIR:-$(pwd)/target}
 cargo build --quiet --release
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Name, Rust target, features.
-while read -r name target features; do
-    cp "$(ci/archive.sh "$name" "$target" "$features")" "$work/$name.a"
-    echo "$name $target $features" >>"$work/list"
+# Name, Rust target, optimisation level, features.
+while read -r name target level features; do
+    cp "$(ci/archive.sh "$name" "$target" "$level" "$features")" "$work/$name.a"
+    echo "$name $target $level $features" >>"$work/list"
 done <<'TARGETS'
-Armv6-M thumbv6m-none-eabi
-Armv7-M thumbv7m-none-eabi
-Armv7E-M thumbv7em-none-eabihf
-RV32IMC riscv32imc-unknown-none-elf
-RV32IMC+Zb riscv32imc-unknown-none-elf +zba,+zbb,+zbs
-A64 aarch64-unknown-none
+Armv6-M thumbv6m-none-eabi 3
+Armv7-M thumbv7m-none-eabi 3
+Armv7E-M thumbv7em-none-eabihf 3
+Armv7E-M-size thumbv7em-none-eabihf z
+RV32IMC riscv32imc-unknown-none-elf 3
+RV32IMC+Zb riscv32imc-unknown-none-elf 3 +zba,+zbb,+zbs
+A64 aarch64-unknown-none 3
 TARGETS
 measured="Measured $(date -u +%F) at $(git describe --always --dirty --exclude '*') by \`ci/targets.sh --update\`."
 python3 ci/targets.py "$linker" "$out/release/rtalloc" "$work" "$(rustc --version)" "$measured" "${1:-}"

@@ -20,6 +20,8 @@ pub struct Targets {
 pub struct Target {
     /// Its Rust target.
     pub rust_target: String,
+    /// The level of optimisation: `3`, or `z` for the smallest code.
+    pub opt_level: String,
     /// The compiler's option `target-feature`; empty if none.
     pub features: String,
     /// The bounds of operations without loops, in instructions, or in cycles if it is a core: by allocator, then by
@@ -67,8 +69,9 @@ impl Elsewhere {
         static ALL: LazyLock<Vec<Elsewhere>> = LazyLock::new(|| {
             let (targets, cycles) = (Targets::committed(), Cycles::committed());
             let mut all = Vec::new();
-            for (name, Target { rust_target, features, bounds }) in targets.targets {
-                all.push(Elsewhere::new(&name, rust_target, &features, &targets.rustc, bounds));
+            for (name, Target { rust_target, opt_level, features, bounds }) in targets.targets {
+                let options = if opt_level == "3" { features } else { format!("opt-level={opt_level}{features}") };
+                all.push(Elsewhere::new(&name, rust_target, &options, &targets.rustc, bounds));
             }
             for (name, OnCore { rust_target, features, bounds, .. }) in cycles.cores {
                 let most = |(operation, range): (String, Range)| (operation, range.bound);
@@ -84,17 +87,17 @@ impl Elsewhere {
     fn new(
         name: &str,
         rust_target: String,
-        features: &str,
+        options: &str,
         rustc: &str,
         bounds: BTreeMap<String, BTreeMap<String, u64>>,
     ) -> Self {
         let core = pathbound::Core::find(name);
-        let features = if features.is_empty() { String::new() } else { format!(", {features}") };
+        let options = if options.is_empty() { String::new() } else { format!(", {options}") };
         let conditions = core.map(|core| format!("{}. Source of the cycles: {}", core.conditions(), core.source()));
         Self {
             name: name.into(),
             unit: if core.is_some() { "cycle" } else { "instruction" }.into(),
-            code: format!("{rustc} for {rust_target}{features}"),
+            code: format!("{rustc} for {rust_target}{options}"),
             word_bits: if rust_target.contains("64") { 64 } else { 32 },
             rust_target,
             conditions: conditions.unwrap_or_default(),
