@@ -143,7 +143,7 @@ face!(failing: FailingTlsf);
 pub unsafe extern "C" fn failing_arm(heap: *mut c_void) -> usize {
     // SAFETY: a heap is one pointer.
     let heap = unsafe { core::mem::transmute::<*mut c_void, FailingTlsf>(heap) };
-    let failed = heap.failed_requests().count();
+    let failed = heap.failed_requests().fold(0, |count: usize, _| count.wrapping_add(1));
     heap.arm(rtalloc::adapt::Failures::EveryNth(3));
     failed
 }

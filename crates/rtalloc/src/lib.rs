@@ -3,6 +3,17 @@
 //! A heap lives entirely in memory that its user gives: no operating system, no `alloc`, no dependency, no panic, no
 //! lock. Several heaps can coexist; the value of each is one pointer.
 //!
+//! *No panic* holds where the library is compiled without overflow checks, as in cargo's profile `release`. A program that
+//! turns them on for itself leaves the library out (its own tests run with them):
+//!
+//! ```toml
+//! [profile.release]
+//! overflow-checks = true
+//!
+//! [profile.release.package.rtalloc]
+//! overflow-checks = false
+//! ```
+//!
 //! ```
 //! use core::alloc::Layout;
 //! use core::mem::MaybeUninit;
@@ -113,6 +124,7 @@ extern crate std;
 
 pub mod adapt;
 mod allocators;
+mod arithmetic;
 pub mod bitmapped;
 pub mod buddy;
 pub mod compact_fit;

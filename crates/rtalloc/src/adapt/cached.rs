@@ -40,6 +40,7 @@
 //! `malloc` has one in every slot. It wins nothing where sizes seldom recur, and loses where memory is short.
 
 use super::front::{Name, divide};
+use crate::arithmetic::sum;
 use crate::concurrent::LINE_BYTES;
 use crate::contract::{
     AllocError, Block, Coalescing, Contract, Corruption, InPieces, InitError, LoopBound, Observable, Pieces,
@@ -196,8 +197,8 @@ impl<'r, H: SetAside<'r>> Cached<'r, H> {
     /// Constant.
     pub fn kept(&self) -> usize {
         let control = self.control();
-        let places = control.lists.iter().map(|list| list.places).sum::<usize>();
-        (0..=MOST_GRANULES).map(|granules| Self::places(granules, control.list_bytes)).sum::<usize>() - places
+        let places = sum(control.lists.iter().map(|list| list.places));
+        sum((0..=MOST_GRANULES).map(|granules| Self::places(granules, control.list_bytes))) - places
     }
 
     /// Blocks of this number of granules that a list may have.

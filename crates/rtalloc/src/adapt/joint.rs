@@ -1,6 +1,7 @@
 //! A shared heap as one allocator for all callers: each call determines its slot.
 
 use super::current::CurrentSlot;
+use crate::arithmetic::count;
 use crate::contract::{SharedAllocator, SharedError, Slot};
 use crate::mechanism::pair_result::PairResult;
 use core::fmt;
@@ -124,7 +125,7 @@ pub(super) fn take_all<'r, H: SharedAllocator<'r>>(heap: &H) -> bool {
     }
     let slots = heap.slots();
     // Loop bound: slots
-    let taken = (0..slots).take_while(|&slot| heap.take(slot)).count();
+    let taken = count((0..slots).take_while(|&slot| heap.take(slot)));
     if taken < slots {
         release_first(heap, taken);
     }

@@ -39,6 +39,7 @@
 //! Measured 2026-11-26 at 0d75829 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
+use crate::arithmetic::count;
 use crate::contract::Contract;
 use crate::limits::{Limit, largest_bytes, most_objects};
 use crate::mechanism::class_lists::{ClassLists, ClassMap, class_contract};
@@ -213,7 +214,7 @@ impl<W: Width> ClassMap<W> for ChosenSizes<W> {
     }
 
     fn classes(&self) -> usize {
-        self.block_bytes.iter().filter(|bytes| **bytes != u32::MAX).count()
+        count(self.block_bytes.iter().filter(|bytes| **bytes != u32::MAX))
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 
 use super::shape::{Shape, bits, longest_run};
 use super::tag;
+use crate::arithmetic::{rounded_up, sum};
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::{Atomics, Shared};
 use crate::region::round_up;
@@ -142,8 +143,8 @@ impl<S: Shape, A: Atomics> Control<S, A> {
     pub(super) fn over(start: usize, first: usize, end: usize, leaf_bytes: usize, lines: usize) -> (Self, usize) {
         let last_order = last_order(first, end);
         let top = level_of::<S>(last_order);
-        let line_bytes = (2 * WORD + (top + 1) * WORD).next_multiple_of(LINE_BYTES);
-        let refusals = (start + size_of::<Self>() + (top + 1) * size_of::<Level>()).next_multiple_of(LINE_BYTES);
+        let line_bytes = rounded_up(2 * WORD + (top + 1) * WORD, LINE_BYTES);
+        let refusals = rounded_up(start + size_of::<Self>() + (top + 1) * size_of::<Level>(), LINE_BYTES);
         let lines_at = refusals + LINE_BYTES;
         let words = lines_at + lines * line_bytes;
         let mut control = Control {
@@ -187,7 +188,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
             let shift = unit_log2::<S>(level) + S::FAN_LOG2;
             (self.first >> shift, (((self.end - 1) >> shift) - (self.first >> shift)) + 1)
         };
-        let all: usize = (0..=self.top).map(|level| words_of(level).1).sum();
+        let all: usize = sum((0..=self.top).map(|level| words_of(level).1));
         // The lists of the highest levels come first, after the bitmaps.
         let (mut above, mut lists) = (0, all);
         for level in (number + 1..=self.top).rev() {

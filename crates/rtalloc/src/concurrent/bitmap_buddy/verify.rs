@@ -3,6 +3,7 @@
 use super::layout::{Control, place_of, unit_log2, word_of};
 use super::shape::{Shape, all, longest_run, runs};
 use super::{BitmapSlot, tag};
+use crate::arithmetic::sum;
 use crate::concurrent::atomics::Atomics;
 use crate::contract::{Block, Corruption};
 use core::num::NonZeroUsize;
@@ -166,7 +167,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             return Err(Corruption { invariant: "the last block ends with the leaves", address: leaf * LEAF });
         }
         for level in 0..=control.top {
-            let bits: usize = self.words(level).map(|word| self.value(level, word).count_ones() as usize).sum();
+            let bits: usize = sum(self.words(level).map(|word| self.value(level, word).count_ones() as usize));
             if free_units.get(level) != Some(&bits) {
                 return Err(Corruption {
                     invariant: "only the bits of free blocks are set",

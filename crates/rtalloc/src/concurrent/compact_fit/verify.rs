@@ -2,6 +2,7 @@
 
 use super::SharedCompactFit;
 use super::instance::{At, BACK_BYTES};
+use crate::arithmetic::count;
 use crate::compact_fit::classes::{self, Block, address_of};
 use crate::compact_fit::free_list::NONE;
 use crate::compact_fit::ladder::Ladder;
@@ -59,8 +60,8 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
             classes::check(instance, true)?;
             steps::check(instance)?;
             let housed = self.verify_objects(instance)?;
-            let live = (0..own.list.fresh).filter(|&number| instance.entry(number).state().is_live).count();
-            let moving = (0..own.list.fresh).filter(|&number| instance.entry(number).state().is_moving).count();
+            let live = count((0..own.list.fresh).filter(|&number| instance.entry(number).state().is_live));
+            let moving = count((0..own.list.fresh).filter(|&number| instance.entry(number).state().is_moving));
             if moving > usize::from(steps::under_way(instance).is_some()) {
                 return broken("an object that is moving is under way", instance.base());
             }

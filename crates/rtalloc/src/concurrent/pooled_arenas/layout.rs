@@ -6,6 +6,7 @@ use super::{
     Control, LEAST_CHOSEN_WORDS, MIN_CHUNK_BYTES, MOST_CHOSEN_WORDS, PIECE_CHUNKS, Place, PooledArenas,
     PooledArenasConfig,
 };
+use crate::arithmetic::rounded_up;
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::Atomics;
 use crate::contract::InPieces;
@@ -80,7 +81,7 @@ impl Plan {
 
     /// Entries in whole cache lines: those after the last chunk's are empty.
     pub(super) fn entries(&self) -> usize {
-        self.chunks.next_multiple_of(LINE_BYTES / size_of::<u32>())
+        rounded_up(self.chunks, LINE_BYTES / size_of::<u32>())
     }
 
     /// Chunks of the longest piece.

@@ -4,6 +4,7 @@ use super::layout::Entry;
 use super::pool::{MAX_CHUNKS, WORD_CHUNKS};
 use super::remote_queue::{QueuedFree, RemoteQueue};
 use super::{LEAST_CHUNK_BYTES, PIECE_CHUNKS, Place, PooledArenas};
+use crate::arithmetic::count;
 use crate::concurrent::atomics::Atomics;
 use crate::contract::{Block, Corruption, InPieces};
 use core::mem::ManuallyDrop;
@@ -53,7 +54,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
             let (kind, run) = if entry == Entry::NONE {
                 let rest = chunk..plan.chunks;
                 let is_free = |chunk: &usize| view.entry(*chunk) == Entry::NONE && pool.has(*chunk);
-                (Run::Free, rest.take_while(is_free).count())
+                (Run::Free, count(rest.take_while(is_free)))
             } else if entry.owner() == Entry::LONG {
                 (Run::Long, entry.run())
             } else {

@@ -14,6 +14,7 @@
 //!
 //! The paper's header has 4 bytes; ours is as wide as its payload's alignment.
 
+use crate::arithmetic::count;
 use crate::concurrent::atomics::{Atomics, Shared};
 use crate::mechanism::sealed::Sealed;
 use core::fmt::Debug;
@@ -170,7 +171,7 @@ unsafe impl Layout for OutOfBand {
     unsafe fn tags<A: Atomics>(place: Place) -> Option<usize> {
         // SAFETY: every node less than `count` has a tag.
         let is_tag = |&at: &usize| unsafe { Shared::<u8, A>::at(Self::tag_of(place, at)) }.load(Relaxed) != 0;
-        Some((0..place.count).filter(is_tag).count())
+        Some(count((0..place.count).filter(is_tag)))
     }
 
     #[inline(always)]

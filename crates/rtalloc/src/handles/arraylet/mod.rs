@@ -58,6 +58,7 @@
 mod verify;
 
 use super::access::AbstractPointer;
+use crate::arithmetic::rounded_up;
 use crate::contract::{
     AccessError, AllocError, Contract, Corruption, Cost, Fragmentation, Handle, HandleAllocator, HandleError,
     InitError, LoopBound, Object, ResizeError, Stats, loop_bound,
@@ -177,7 +178,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
     /// Bytes to request for a leaf of this size: the data after it lies at a multiple of a handle's size, in one piece.
     #[inline(always)]
     const fn leaf_request(bytes: usize) -> usize {
-        bytes.next_multiple_of(HANDLE_BYTES) + PART_BYTES
+        rounded_up(bytes, HANDLE_BYTES) + PART_BYTES
     }
 
     /// Bytes to request for an inner spine: all have the largest size.

@@ -1,6 +1,7 @@
 //! Initialisation of a tag heap: the layout of its region.
 
 use super::{Front, Named, TagConfig, TagHeap, sentinels_at};
+use crate::arithmetic::rounded_up;
 use crate::contract::InitError;
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
@@ -34,7 +35,7 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
 
     /// Bytes from the base to the first block after a control structure for blocks of at most `max_block` bytes.
     fn first_block_after(max_block: usize) -> usize {
-        (I::bytes(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
+        rounded_up(I::bytes(max_block) + W::BYTES, W::GRANULE)
     }
 
     /// Largest block of the regions that may be added. No region is longer than a slice can be, so no size within the

@@ -8,6 +8,7 @@
 //! ```
 
 use super::{Front, Header, Named, TagHeap, index_word_at, sentinels_at};
+use crate::arithmetic::rounded_up;
 use crate::contract::{Block, Corruption, InPieces, InitError, Pieces};
 use crate::mechanism::bits::{computed, sum_with};
 use crate::mechanism::memory::Offset;
@@ -35,7 +36,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
     const OVERHEAD_BYTES: usize = W::GRANULE;
 
     fn bytes_without_pieces(piece_bytes: usize) -> usize {
-        let front_bytes = Self::front_bytes().next_multiple_of(Self::BASE_ALIGN);
+        let front_bytes = rounded_up(Self::front_bytes(), Self::BASE_ALIGN);
         front_bytes + I::bytes(piece_bytes.saturating_sub(W::GRANULE).max(I::MIN_BLOCK))
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Finding the bit of an address takes a shift; the number of a block in its page would take a division.
 
+use crate::arithmetic::sum;
 use crate::contract::{LoopBound, loop_bound};
 use crate::mechanism::bits::first_set;
 use core::num::NonZeroUsize;
@@ -173,7 +174,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
     pub unsafe fn count(self) -> usize {
         let words = core::ptr::with_exposed_provenance::<usize>(self.address);
         // SAFETY: the caller guarantees initialised bits, which are `WORDS` words.
-        (0..Self::WORDS).map(|word| unsafe { words.add(word).read().count_ones() } as usize).sum()
+        sum((0..Self::WORDS).map(|word| unsafe { words.add(word).read().count_ones() } as usize))
     }
 
     /// Emits the words.

@@ -11,6 +11,7 @@
 //! A returned page keeps its footer, which then says that the page is not in use. Given an address, one comparison
 //! decides whether it is in a page with a footer ([`Pool::holds`]), and one load whether that page is in use.
 
+use crate::arithmetic::count;
 use crate::contract::{Block, Corruption, MisuseKind};
 use crate::mechanism::sealed::Sealed;
 use crate::region::round_up;
@@ -259,7 +260,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         }
         // SAFETY: pages below `used_bytes` have footers.
         let is_free = |page| unsafe { !(*Self::footer(page)).is_in_use() };
-        let free = self.used().filter(|&page| is_free(page)).count();
+        let free = count(self.used().filter(|&page| is_free(page)));
         let mut listed = 0;
         let mut next = self.returned;
         while next != 0 {
