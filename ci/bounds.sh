@@ -22,18 +22,19 @@ python3 - "$work/study.json" <<'PY'
 import json, sys
 
 failures, compared = [], 0
+# Their constant-time operations must have a bound, and no panic edge.
+CONSTANT = ("tlsf", "tlsf-exact", "tlsf-small", "tlsf-full-validation", "tlsf-own-tag", "tlsf-unchecked", "half-fit")
 for subject in json.load(open(sys.argv[1]))["subjects"]:
     for operation in subject["operations"]:
         bound = operation["answer"].get("bounded")
         seen = operation["observed"]
         name = f"{subject['subject']} {operation['operation']}"
         if bound is None:
-            # The constant-time operations of TLSF and half-fit must have one.
-            if subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-small", "tlsf-full-validation", "tlsf-own-tag", "tlsf-unchecked", "half-fit") and operation["operation"] != "reallocate":
+            if subject["subject"] in CONSTANT and operation["operation"] != "reallocate":
                 failures.append(f"{name}: no bound: {operation['answer']['declined']['why']}")
             continue
         edges = bound["never_returning"]
-        if edges and subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-small", "tlsf-full-validation", "tlsf-own-tag", "tlsf-unchecked", "half-fit"):
+        if edges and subject["subject"] in CONSTANT:
             failures.append(f"{name}: a panic edge to {edges}")
         if seen:
             compared += 1

@@ -126,7 +126,8 @@ text = f"""# Bounds on other processors
 
 The most instructions that an operation executes, or the most cycles that it takes, by static bounds of the code for
 each processor as compiled by {compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags
-(`tlsf-small`: 16) and without statistics. *Size*: compiled for the smallest code, `opt-level = "z"`; the others with 3. Calls that report misuse are not covered. Operations that need facts about
+(`tlsf-small`: 16) and without statistics. *Armv7E-M-z* is
+compiled for the smallest code, `opt-level = "z"`, the others with `opt-level = 3`. Calls that report misuse are not covered. Operations that need facts about
 loops are left out, as is `reallocate`. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound
 --target` prints a column; columns without a unit count instructions.
 

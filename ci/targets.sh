@@ -23,7 +23,7 @@ done <<'TARGETS'
 Armv6-M thumbv6m-none-eabi 3
 Armv7-M thumbv7m-none-eabi 3
 Armv7E-M thumbv7em-none-eabihf 3
-Armv7E-M-size thumbv7em-none-eabihf z
+Armv7E-M-z thumbv7em-none-eabihf z
 RV32IMC riscv32imc-unknown-none-elf 3
 RV32IMC+Zb riscv32imc-unknown-none-elf 3 +zba,+zbb,+zbs
 A64 aarch64-unknown-none 3

@@ -359,10 +359,7 @@ pub(crate) trait Frame: Copy + PartialEq {
     fn execute(&mut self, image: &dyn Image, address: u64, scratch: &mut Self::Scratch) -> Option<Range<i64>>;
 
     /// Forgets the link register, if there is one: a call is about to write it.
-    fn link(&mut self) {}
-
-    /// Forgets the contents of all registers except the stack pointer.
-    fn forget_registers(&mut self);
+    fn forget_link(&mut self) {}
 
     /// Whether the flow of an instruction that goes elsewhere restores the stack pointer.
     fn restores_stack(_image: &dyn Image, _address: u64) -> bool {

@@ -207,7 +207,8 @@ fn what(obstacle: &Obstacle) -> String {
         Obstacle::Undecodable => "invalid instruction".to_owned(),
         Obstacle::Elsewhere => {
             "transfer that cannot be followed (far, transactional, into or out of an enclave, a virtual \
-                                machine or an interrupt, or with another target on Intel than on AMD processors)"
+                                machine or an interrupt, with another target on Intel than on AMD processors, or on \
+                                RISC-V a call that links another register than ra)"
                 .to_owned()
         }
         Obstacle::Trap => "trap".to_owned(),
@@ -243,7 +244,10 @@ fn remedy(obstacle: &Obstacle) -> &'static str {
         }
         Obstacle::NoCode(_) => "analyse a linked file, not an object file, whose addresses are not final",
         Obstacle::Undecodable => "it is data, or newer than the decoder",
-        Obstacle::Elsewhere => "keep it off the paths that return",
+        Obstacle::Elsewhere => {
+            "keep it off the paths that return; on RISC-V, compile without outlined functions (-C \
+             llvm-args=-enable-machine-outliner=never) and without -msave-restore"
+        }
         Obstacle::Trap => "keep it off the paths that return: a handler of its signal may continue after it",
         Obstacle::Chosen(_) => "its resolver is at this address: bound the chosen function by its own name or address",
         Obstacle::Disputed => "keep it off the paths that return",

@@ -103,9 +103,8 @@ impl Symbol {
         self.linkage_name.contains(".cold")
     }
 
-    /// Whether this is code that several functions have in common, which LLVM puts apart where size counts most: whole
-    /// epilogues, to which functions jump, and parts in the middle, which they call and which need not follow the
-    /// calling convention.
+    /// Whether LLVM's machine outliner made this function of code that several have in common: epilogues, to which they
+    /// jump, and parts that they call, which need not follow the calling convention.
     pub(crate) fn is_outlined(&self) -> bool {
         self.linkage_name.starts_with("OUTLINED_FUNCTION_")
     }

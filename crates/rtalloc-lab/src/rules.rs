@@ -4,7 +4,7 @@
 //! An allocator that meets every [rule](RULES) is a *candidate*. [`choose`] selects among candidates:
 //!
 //! 1. TLSF if it is one, unless a guarantee is wanted. It is the default because of its known properties, not because
-//!    of a formula over two figures: constant time (77 and 74 instructions, by `rtalloc bound`), and on recorded
+//!    of a formula over two figures: constant time (74 and 68 instructions, by `rtalloc bound`), and on recorded
 //!    programs a heap within 1 % of best-fit's (`docs/reproduction.json`).
 //! 2. Otherwise the one with the smallest product of time and heap, each relative to the best candidate's. If a
 //!    deadline is given, a shorter time has no further value, and the smallest heap decides; if the heap is given, the
@@ -29,7 +29,7 @@ pub struct Stated {
 }
 
 /// All rules.
-pub const RULES: [Stated; 6] = [
+pub const RULES: [Stated; 7] = [
     Stated {
         rule: Rule::Serves,
         text: "serves every request of the recording in its region, and sizes up to the largest limit",
@@ -44,6 +44,11 @@ pub const RULES: [Stated; 6] = [
         rule: Rule::Deadline,
         text: "the larger bound is within --deadline",
         because: "no performed operation exceeded its bound (`rtalloc bound`, ci/bounds.sh)",
+    },
+    Stated {
+        rule: Rule::Checked,
+        text: "reports a double free",
+        because: "in tlsf-unchecked it damages the heap, and so does a foreign pointer (docs/MISUSE.md, Tiers)",
     },
     Stated {
         rule: Rule::Shared,
@@ -110,6 +115,7 @@ pub fn broken(candidate: &Candidate, wishes: &Wishes, margin_per_cent: u64) -> V
         }
         Rule::Bounded => candidate.time_bound.is_some(),
         Rule::Deadline => wishes.deadline.is_none_or(|most| candidate.time_bound.is_none_or(|bound| bound <= most)),
+        Rule::Checked => !candidate.is_unchecked,
         Rule::Shared => wishes.threads.is_some() == candidate.is_shared,
         Rule::Guaranteed => !wishes.never_refuse || candidate.size.guaranteed_bytes.is_some(),
         Rule::Fits => [wishes.heap_bytes, candidate.largest_bytes]
@@ -248,9 +254,9 @@ mod tests {
     #[test]
     fn every_rule_is_stated_once_and_can_be_broken() {
         let wishes = Wishes { deadline: Some(1), heap_bytes: Some(1), never_refuse: true, threads: Some(2) };
-        let worst = Candidate { refused: Some(1), ..candidate("worst", None, 1000, None) };
+        let worst = Candidate { refused: Some(1), is_unchecked: true, ..candidate("worst", None, 1000, None) };
         let mut found = broken(&worst, &wishes, 0);
-        assert_eq!(found, [Rule::Serves, Rule::Bounded, Rule::Shared, Rule::Guaranteed]);
+        assert_eq!(found, [Rule::Serves, Rule::Bounded, Rule::Checked, Rule::Shared, Rule::Guaranteed]);
         found.extend(broken(&candidate("large", Some(9), 1000, Some(1000)), &wishes, 0));
         assert!(RULES.iter().all(|stated| found.contains(&stated.rule)), "{found:?}");
     }

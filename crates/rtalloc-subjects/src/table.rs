@@ -38,7 +38,8 @@ pub fn region_allocators() -> &'static [Subject] {
 }
 
 /// Options of every allocator with boundary tags.
-const TAGGED: &str = "width of the tags (Offset16, Offset32, Wide), statistics (WithStats), full validation (Full)";
+const TAGGED: &str =
+    "width of the tags (Offset16, Offset32, Wide), statistics (WithStats), validation (Unchecked, OwnTag, Basic, Full)";
 
 /// Common facts of entries of one allocator with other parameters.
 const TLSF: About = About {

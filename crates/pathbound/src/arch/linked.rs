@@ -207,12 +207,8 @@ impl<L: Linked> Frame for Registers<L> {
         L::execute(self, image, address)
     }
 
-    fn link(&mut self) {
+    fn forget_link(&mut self) {
         self.set(L::LINK, None);
-    }
-
-    fn forget_registers(&mut self) {
-        self.forget(!(set(L::STACK) | set(ZERO)));
     }
 }
 

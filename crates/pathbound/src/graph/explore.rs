@@ -265,8 +265,8 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    /// Whether another function than the one with the jump begins at the target. Parts of functions that the compiler
-    /// put apart have symbols, too.
+    /// Whether another function than the one with the jump begins at the target. Parts that the compiler split
+    /// off have symbols, too.
     fn begins_other_function(&self, from: u64, target: u64) -> bool {
         self.image.symbol(target).is_some_and(|callee| {
             callee.address == target

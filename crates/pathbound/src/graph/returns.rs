@@ -54,11 +54,19 @@ pub(crate) fn unmatched_returns<F: Frame>(graph: &Graph, image: &dyn Image) -> (
                 let (stack, return_address) = (stack.saturating_sub(pushed), return_address.clone());
                 calls.insert((function, address), Call { callee, stack, return_address });
             }
-            if let Flow::Call(Callee::Function(callee)) = node.flow
-                && image.symbol(callee).is_some_and(|symbol| symbol.is_outlined())
-            {
-                frame = after_outlined(frame, graph, image, address, callee);
-            } else if let Some(written) = frame.execute(image, address, &mut scratch) {
+            let executed = match node.flow {
+                Flow::Call(Callee::Function(callee)) if image.symbol(callee).is_some_and(|part| part.is_outlined()) => {
+                    frame.forget_link();
+                    outlined::<F>(graph, image, address, callee)
+                }
+                _ => Some(vec![address]),
+            };
+            if executed.is_none() {
+                unmatched.insert(address);
+            }
+            for at in executed.unwrap_or_default() {
+                let return_address = frame.return_address();
+                let Some(written) = frame.execute(image, at, &mut scratch) else { continue };
                 if overlap(&written, &return_address) {
                     unmatched.insert(address);
                 }
@@ -91,26 +99,28 @@ pub(crate) fn unmatched_returns<F: Frame>(graph: &Graph, image: &dyn Image) -> (
     (unmatched, unseen)
 }
 
-/// The frame after a call of code from the middle of functions, which preserves other registers than a callee. What it
-/// writes in the memory of its callers is found as of any function.
-fn after_outlined<F: Frame>(frame: F, graph: &Graph, image: &dyn Image, call: u64, callee: u64) -> F {
-    let mut scratch = F::Scratch::default();
-    let mut after = frame;
-    after.link();
-    let mut at = callee;
+/// The instructions that a call of an outlined function executes in the caller's frame: those functions may change any
+/// register, and write through the caller's. `None` if they are not in one piece.
+fn outlined<F: Frame>(graph: &Graph, image: &dyn Image, call: u64, callee: u64) -> Option<Vec<u64>> {
+    let (mut executed, mut at) = (Vec::new(), callee);
     // Where a call pushes, offsets from the stack pointer are others there.
-    while let Some(Node { length, flow }) = graph.node(at).filter(|_| F::PUSHED_BYTES == 0) {
+    while F::PUSHED_BYTES == 0 {
+        let Node { length, flow } = graph.node(at)?;
+        let is_outlined = |callee: u64| image.symbol(callee).is_some_and(|part| part.is_outlined());
         match flow {
-            Flow::Next => drop(after.execute(image, at, &mut scratch)),
-            Flow::Return => return after,
-            _ => break,
+            Flow::Next => executed.push(at),
+            Flow::Call(Callee::Function(other)) if !is_outlined(*other) => executed.push(at),
+            Flow::Return => return Some(executed),
+            // As if the caller called the other function, at the end of this one.
+            Flow::Tail(Callee::Function(other)) if !is_outlined(*other) => {
+                executed.push(call);
+                return Some(executed);
+            }
+            _ => return None,
         }
         at += u64::from(*length);
     }
-    after = frame;
-    drop(after.execute(image, call, &mut scratch));
-    after.forget_registers();
-    after
+    None
 }
 
 fn overlap(one: &Range<i64>, other: &Range<i64>) -> bool {

@@ -13,19 +13,21 @@ struct Case {
 }
 
 /// Functions with a bound, by the beginning of a target's name.
-const PLAIN: [(&str, &str); 8] = [
+const PLAIN: [(&str, &str); 10] = [
     ("rv32", "addi sp,sp,-16\nsw ra,12(sp)\ncall other\nlw ra,12(sp)\naddi sp,sp,16\nret"),
     ("rv64", "addi sp,sp,-16\nsd ra,8(sp)\ncall other\nld ra,8(sp)\naddi sp,sp,16\nret"),
     ("thumb", "push {r4,lr}\nbl other\npop {r4,pc}"),
     ("aarch64", "stp x29,x30,[sp,#-16]!\nbl other\nldp x29,x30,[sp],#16\nret"),
-    // Code that functions have in common, which LLVM puts apart.
+    // Functions that LLVM outlines.
     ("thumb", "mov r2,lr\nbl OUTLINED_FUNCTION_0\nmov lr,r2\nbx lr"),
     ("thumb", "push {r4,lr}\nb OUTLINED_FUNCTION_1"),
     ("aarch64", "mov x2,x30\nbl OUTLINED_FUNCTION_0\nmov x30,x2\nret"),
     ("aarch64", "stp x29,x30,[sp,#-16]!\nb OUTLINED_FUNCTION_1"),
+    ("thumb", "push {r4,lr}\nmov r3,r0\nbl OUTLINED_FUNCTION_3\npop {r4,pc}"),
+    ("aarch64", "stp x29,x30,[sp,#-16]!\nmov x3,x0\nbl OUTLINED_FUNCTION_3\nldp x29,x30,[sp],#16\nret"),
 ];
 
-const CASES: [Case; 29] = [
+const CASES: [Case; 35] = [
     case("rv32", "another word is loaded", "addi sp,sp,-16\nsw ra,12(sp)\nlw ra,8(sp)\naddi sp,sp,16\nret"),
     case(
         "rv32",
@@ -54,17 +56,35 @@ const CASES: [Case; 29] = [
     case("aarch64", "another stack", "stp x29,x30,[sp,#-16]!\nmov sp,x0\nldp x29,x30,[sp],#16\nret"),
     case("aarch64", "another stack pointer", "stp x29,x30,[sp,#-16]!\nmsr spsel,#1\nldp x29,x30,[sp],#16\nret"),
     case("aarch64", "the stack pointer is elsewhere", "sub sp,sp,#16\nret"),
-    case("thumb", "code put apart sets the register", "mov r3,lr\nbl OUTLINED_FUNCTION_0\nmov lr,r3\nbx lr"),
+    case("thumb", "outlined code sets the register", "mov r3,lr\nbl OUTLINED_FUNCTION_0\nmov lr,r3\nbx lr"),
     case(
         "thumb",
-        "code put apart sets a register that callees preserve",
+        "outlined code sets a register that callees preserve",
         "mov r5,lr\nbl OUTLINED_FUNCTION_0\nmov lr,r5\nbx lr",
     ),
-    case("thumb", "an epilogue of another frame", "push {r4,r5,lr}\nb OUTLINED_FUNCTION_1"),
-    case("aarch64", "code put apart sets the register", "mov x3,x30\nbl OUTLINED_FUNCTION_0\nmov x30,x3\nret"),
+    case("thumb", "outlined code stores over it", "push {r4,lr}\nmov r3,sp\nbl OUTLINED_FUNCTION_2\npop {r4,pc}"),
+    case("thumb", "a thunk stores over it", "push {r4,lr}\nmov r3,sp\nbl OUTLINED_FUNCTION_3\npop {r4,pc}"),
+    case("thumb", "outlined code branches", "push {r4,lr}\nmov r3,sp\nbl OUTLINED_FUNCTION_4\npop {r4,pc}"),
     case(
         "aarch64",
-        "code put apart sets a register that callees preserve",
+        "outlined code stores over it",
+        "stp x29,x30,[sp,#-16]!\nmov x3,sp\nbl OUTLINED_FUNCTION_2\nldp x29,x30,[sp],#16\nret",
+    ),
+    case(
+        "aarch64",
+        "a thunk stores over it",
+        "stp x29,x30,[sp,#-16]!\nmov x3,sp\nbl OUTLINED_FUNCTION_3\nldp x29,x30,[sp],#16\nret",
+    ),
+    case(
+        "aarch64",
+        "outlined code branches",
+        "stp x29,x30,[sp,#-16]!\nmov x3,sp\nbl OUTLINED_FUNCTION_4\nldp x29,x30,[sp],#16\nret",
+    ),
+    case("thumb", "an epilogue of another frame", "push {r4,r5,lr}\nb OUTLINED_FUNCTION_1"),
+    case("aarch64", "outlined code sets the register", "mov x3,x30\nbl OUTLINED_FUNCTION_0\nmov x30,x3\nret"),
+    case(
+        "aarch64",
+        "outlined code sets a register that callees preserve",
         "mov x20,x30\nbl OUTLINED_FUNCTION_0\nmov x30,x20\nret",
     ),
     case("aarch64", "an epilogue of another frame", "stp x29,x30,[sp,#-32]!\nb OUTLINED_FUNCTION_1"),
@@ -92,13 +112,16 @@ const fn with(obstacle: Obstacle, target: &'static str, what: &'static str, code
     Case { target, what, code, obstacle }
 }
 
-/// A function `entry` with this code, one that it may call, and code put apart that sets registers or ends a frame.
+/// A function `entry` with this code, one that it may call, and outlined ones.
 fn text(code: &str) -> String {
     let functions = [
         ("entry", code, ""),
         ("other", "nop", "RETURN"),
         ("OUTLINED_FUNCTION_0", "REGISTERS", "RETURN"),
         ("OUTLINED_FUNCTION_1", "EPILOGUE", ""),
+        ("OUTLINED_FUNCTION_2", "STORE", "RETURN"),
+        ("OUTLINED_FUNCTION_3", "STORE\nb other", ""),
+        ("OUTLINED_FUNCTION_4", "COMPARE\nbeq 1f\nSTORE\n1:", "RETURN"),
     ];
     let function = |(name, code, end): (&str, &str, &str)| {
         format!(".globl {name}\n.type {name},%function\nTHUMB\n{name}:\n{code}\n{end}\n.size {name},.-{name}\n")
@@ -107,15 +130,23 @@ fn text(code: &str) -> String {
 }
 
 fn for_target(text: &str, target: &str) -> String {
-    let (thumb, back, registers, epilogue) = match target {
-        name if name.starts_with("thumb") => {
-            (".syntax unified\n.thumb_func", "bx lr", "movs r3,#0\nmovs r5,#0", "pop {r4,pc}")
+    let words = ["THUMB", "RETURN", "REGISTERS", "EPILOGUE", "STORE", "COMPARE\nbeq 1f", "b other"];
+    let of_target = match target {
+        name if name.starts_with("thumb") => [
+            ".syntax unified\n.thumb_func",
+            "bx lr",
+            "movs r3,#0\nmovs r5,#0",
+            "pop {r4,pc}",
+            "str r0,[r3,#4]",
+            "cmp r0,#0\nbeq 1f",
+            "b other",
+        ],
+        "aarch64" => {
+            ["", "ret", "mov x3,#0\nmov x20,#0", "ldp x29,x30,[sp],#16\nret", "str x0,[x3,#8]", "cbz x0,1f", "b other"]
         }
-        "aarch64" => ("", "ret", "mov x3,#0\nmov x20,#0", "ldp x29,x30,[sp],#16\nret"),
-        _ => ("", "ret", "nop", "ret"),
+        _ => ["", "ret", "nop", "ret", "nop", "beqz a0,1f", "tail other"],
     };
-    let replaced = text.replace("THUMB", thumb).replace("RETURN", back);
-    replaced.replace("REGISTERS", registers).replace("EPILOGUE", epilogue)
+    words.iter().zip(of_target).fold(text.to_owned(), |text, (word, by)| text.replace(word, by))
 }
 
 fn answer(file: &dyn Image) -> Result<u64, Decline> {

@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     heap: Option<u64>,
 
-    /// The program runs on this processor: Armv6-M, Armv7-M, Armv7E-M, Armv7E-M-size (opt-level z), RV32IMC, RV32IMC+Zb,
+    /// The program runs on this processor: Armv6-M, Armv7-M, Armv7E-M, Armv7E-M-z (opt-level z), RV32IMC, RV32IMC+Zb,
     /// A64, or a Rust target; or on a core of `rtalloc bound --core`, whose bounds are in cycles. Its committed bounds
     /// decide; operations with loops have none. Regions are those of a 64-bit machine nevertheless. Not with --threads.
     #[arg(long, value_name = "NAME", value_parser = Elsewhere::find)]

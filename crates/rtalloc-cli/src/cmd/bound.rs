@@ -145,7 +145,7 @@ pub struct Arguments {
     /// Bounds the allocators' operations without loops on another processor. For a Rust target, such as
     /// thumbv7em-none-eabihf, builds them with this machine's toolchain in half a minute, from the source that this rtalloc
     /// was built from and into its target folder, with RUSTFLAGS as they are; if it cannot, prints the committed bounds and
-    /// the reason. For Armv6-M, Armv7-M, Armv7E-M, Armv7E-M-size (opt-level z), RV32IMC, RV32IMC+Zb or A64, prints the
+    /// the reason. For Armv6-M, Armv7-M, Armv7E-M, Armv7E-M-z (opt-level z), RV32IMC, RV32IMC+Zb or A64, prints the
     /// committed bounds; for a core, as --core.
     #[arg(long, value_name = "NAME", conflicts_with_all = [
         "operation", "explain", "proves_only", "loops", "conflict", "certificate", "check", "binary", "against", "save",

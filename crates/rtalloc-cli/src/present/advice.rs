@@ -332,6 +332,7 @@ fn name(rule: Rule) -> &'static str {
         Rule::Serves => "serves",
         Rule::Bounded => "bounded",
         Rule::Deadline => "deadline",
+        Rule::Checked => "checked",
         Rule::Shared => "shared",
         Rule::Guaranteed => "guaranteed",
         Rule::Fits => "fits",

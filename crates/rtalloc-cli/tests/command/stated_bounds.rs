@@ -41,8 +41,8 @@ const STATED: &[(&str, &str)] = &[
     ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation"),
     (
         "docs/SHARED-HEAPS.md",
-        "above their goal**: {pooled-arenas-global, deallocate} and 126 instructions at the defaults, for a goal of 120. \
-         A slot's own free takes at most {pooled-arenas, deallocate}:",
+        "above its goal**: {pooled-arenas-global, deallocate} instructions at the defaults, for a goal of 120, which \
+         `rt_arenas_free` meets with 120. A slot's own free takes at most {pooled-arenas, deallocate}:",
     ),
     (
         "docs/SHARED-HEAPS.md",

@@ -144,7 +144,12 @@ fn of_candidate(
     let trace = program.trace.filter(|_| is_bounded);
     let size = of_subject(analysis, subject, &Program { trace, is_attacked: is_bounded, ..*program }, board);
     let Question { wishes, margin_per_cent, .. } = question;
-    let mut candidate = Candidate { size, is_shared: subject.name == SHARED, ..Candidate::default() };
+    let mut candidate = Candidate {
+        size,
+        is_unchecked: subject.view.is_some_and(|view| !view.contract.detects_double_free),
+        is_shared: subject.name == SHARED,
+        ..Candidate::default()
+    };
     let share = candidate.size.measured_bytes.and_then(|bytes| rules::with_margin(bytes, *margin_per_cent));
     let together = trace.filter(|_| candidate.is_shared);
     let together = together.and_then(|trace| Together::new(subject, trace, slots, board));

@@ -27,6 +27,8 @@ pub enum Rule {
     Bounded,
     /// Within the deadline.
     Deadline,
+    /// Reports a double free.
+    Checked,
     /// For several threads.
     Shared,
     /// With a guaranteed region.
@@ -73,6 +75,9 @@ pub struct Advice {
 pub struct Candidate {
     /// Its heap sizes.
     pub size: Size,
+    /// Whether nothing is checked when a block is freed.
+    #[serde(default)]
+    pub is_unchecked: bool,
     /// Whether several threads may use it at the same time.
     pub is_shared: bool,
     /// The region in which all of these threads together are served as the recording, margin included.

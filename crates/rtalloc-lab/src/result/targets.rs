@@ -70,7 +70,7 @@ impl Elsewhere {
             let (targets, cycles) = (Targets::committed(), Cycles::committed());
             let mut all = Vec::new();
             for (name, Target { rust_target, opt_level, features, bounds }) in targets.targets {
-                let options = if opt_level == "3" { features } else { format!("opt-level={opt_level}{features}") };
+                let options = if opt_level == "3" { features } else { format!("opt-level={opt_level} {features}") };
                 all.push(Elsewhere::new(&name, rust_target, &options, &targets.rustc, bounds));
             }
             for (name, OnCore { rust_target, features, bounds, .. }) in cycles.cores {
@@ -92,7 +92,7 @@ impl Elsewhere {
         bounds: BTreeMap<String, BTreeMap<String, u64>>,
     ) -> Self {
         let core = pathbound::Core::find(name);
-        let options = if options.is_empty() { String::new() } else { format!(", {options}") };
+        let options = if options.is_empty() { String::new() } else { format!(", {}", options.trim()) };
         let conditions = core.map(|core| format!("{}. Source of the cycles: {}", core.conditions(), core.source()));
         Self {
             name: name.into(),

@@ -62,7 +62,6 @@ const MOST_GRANULES: usize = 64;
 pub const MOST_BLOCKS: usize = most_blocks(16);
 
 /// Blocks that all lists together hold at most, in granules of this size.
-#[inline(always)]
 const fn most_blocks(granule_bytes: usize) -> usize {
     let (mut granules, mut sum) = (2, 0);
     while granules <= MOST_GRANULES {

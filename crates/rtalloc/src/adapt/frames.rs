@@ -278,6 +278,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         let at = payload - Self::FRONT_BYTES;
         // SAFETY: the record would lie in the region, on the grid of its blocks, which are aligned at least to words.
         let (record, seal) = unsafe {
+            // Not `map` of an array, which is a call where the compiler optimises in several units.
             let word = |index| word_at(at + index * WORD);
             (Record { offset_bytes: word(0), size_bytes: word(1), tag: word(2) }, word(3))
         };

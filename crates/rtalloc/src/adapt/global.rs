@@ -20,7 +20,8 @@
 use super::current::CurrentSlot;
 use super::joint::{Operations, take_all};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
-use crate::contract::{AllocError, InitError, SharedAllocator, SharedError};
+use crate::contract::{AllocError, InitError, MisuseKind, SharedAllocator, SharedError};
+use crate::hook::report;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -288,24 +289,26 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     /// Constant, once it is made.
     #[inline(always)]
     pub fn heap(&self) -> Option<&H> {
-        match self.ready() {
+        match self.made_heap() {
             // SAFETY: the heap is made.
             None if self.begin() => Some(unsafe { self.assume_made() }),
             heap => heap,
         }
     }
 
-    /// The heap, if it is made already: before that, no block is live.
+    /// The heap, if it is made already. A free needs no other: before that, no block is live.
     #[inline(always)]
-    fn ready(&self) -> Option<&H> {
+    fn made_heap(&self) -> Option<&H> {
         // Acquire: making the heap comes before its use.
         // SAFETY: the heap is made.
         (self.state.0.load(Acquire) == READY).then(|| unsafe { self.assume_made() })
     }
 
+    /// The heap.
+    ///
     /// # Safety
     ///
-    /// The heap is made, and its making comes before this.
+    /// It is made, and that comes before this.
     #[inline(always)]
     unsafe fn assume_made(&self) -> &H {
         // SAFETY: as the caller guarantees; it is not written again.
@@ -342,10 +345,18 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     /// As [`Slot::deallocate`](crate::contract::Slot::deallocate).
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
-        if let Some(heap) = self.ready() {
+        match self.made_heap() {
             // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
-            unsafe { self.of(heap).deallocate(block) }
+            Some(heap) => unsafe { self.operations_on(heap).deallocate(block) },
+            None => Self::report_foreign(block),
         }
+    }
+
+    /// Reports a block that was freed before there was any.
+    #[cold]
+    #[inline(never)]
+    fn report_foreign(block: NonNull<u8>) {
+        report(H::CONTRACT.single_user.name, MisuseKind::ForeignPointer, block.addr().get());
     }
 
     /// Takes back at most `budget` blocks of the caller's slot that others freed, and returns how many, as
@@ -355,7 +366,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     ///
     /// Linear in `budget`.
     pub fn reclaim(&self, budget: usize) -> usize {
-        self.ready().map_or(0, |heap| self.of(heap).reclaim(budget))
+        self.made_heap().map_or(0, |heap| self.operations_on(heap).reclaim(budget))
     }
 
     /// The source of slots.
@@ -406,12 +417,12 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     /// The operations, if there is a heap.
     #[inline(always)]
     pub(super) fn operations(&self) -> Option<Operations<'_, 'static, H, C>> {
-        self.heap().map(|heap| self.of(heap))
+        self.heap().map(|heap| self.operations_on(heap))
     }
 
     /// The operations on the heap.
     #[inline(always)]
-    fn of<'h>(&'h self, heap: &'h H) -> Operations<'h, 'static, H, C> {
+    fn operations_on<'h>(&'h self, heap: &'h H) -> Operations<'h, 'static, H, C> {
         Operations { heap, current: &self.current, region: PhantomData }
     }
 }
@@ -462,7 +473,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot + fmt::Debug, A: Atomics> fmt::
         f.debug_struct("Global")
             .field("memory", &self.source.map(|source| (source.start, source.len_bytes)))
             .field("current", &self.current)
-            .field("refusals", &self.ready().map(H::refusals))
+            .field("refusals", &self.made_heap().map(H::refusals))
             .finish()
     }
 }

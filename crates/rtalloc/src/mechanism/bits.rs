@@ -177,8 +177,8 @@ pub fn computed(word: u64) -> u64 {
     }
 }
 
-/// The sum of two words and a constant, wrapping. On x86-64, this is one instruction, which compilers avoid because some
-/// processors take a cycle more than for two.
+/// The sum of two words and a constant, wrapping. On x86-64 it is one instruction. Compilers make two of it, because some
+/// processors take a cycle longer for an address with three parts.
 macro_rules! sum_with {
     ($one:expr, $other:expr, $constant:expr) => {{
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -8,7 +8,7 @@ pub trait Validation: Sealed + Copy + core::fmt::Debug + 'static {
     const IS_CHECKED: bool = true;
     /// Whether tags of the blocks next to it are checked, too.
     const CHECKS_NEIGHBOURS: bool = Self::IS_CHECKED;
-    /// Whether all tags around the block are checked, or only those that take one test each.
+    /// Whether all tags around the block are checked.
     const IS_FULL: bool;
     /// Whether a live block can be set aside: a flag in its header says that its user has freed it.
     const SETS_ASIDE: bool = false;
@@ -29,12 +29,12 @@ impl Validation for Unchecked {
     const IS_FULL: bool = false;
 }
 
-/// Checks where the address lies, and that the block's own header says that it is live, which every free ends. These are
-/// the fewest instructions that detect foreign pointers and blocks that were freed and not allocated again, wherever they
-/// have merged since.
+/// Checks where the address lies, and the flag of a live block in the block's own header. Every free clears that flag. So
+/// a foreign pointer is detected, and a block that was freed and not allocated again, whatever it has merged with since.
 ///
-/// Anything else is followed as by [`Unchecked`]: an overwritten tag, a pointer into a block whose bytes have the flag of
-/// a live block, and one to the record at the end of a region that is not the heap's highest.
+/// An overwritten tag is not detected and damages the heap. Neither is a pointer into a block, if a word of the block
+/// happens to have the flag where a header would be (in x86-64 code, all bits below the size must be right), nor one to
+/// the record at the end of a region that is not the heap's highest.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnTag;
 
@@ -83,7 +83,7 @@ impl Validation for BasicSettingAside {
 /// machine. [`Offset16`](crate::mechanism::word::Offset16) has no seal; the tags must agree, and the user's bytes may
 /// happen to look like valid tags.
 ///
-/// Neither `Basic` nor `Full` validation knows the gaps between the regions of a heap: a foreign pointer into a gap,
+/// No validation knows the gaps between the regions of a heap: a foreign pointer into a gap,
 /// granule-aligned and within the heap's span, is judged by whatever bytes are there.
 #[derive(Clone, Copy, Debug)]
 pub struct Full;

@@ -89,12 +89,6 @@ impl arch::Frame for Frame {
         self.perform(&instruction, factory)
     }
 
-    fn forget_registers(&mut self) {
-        let stack = self.stack_pointer();
-        self.registers = [None; 16];
-        self.registers[Register::RSP.number()] = stack;
-    }
-
     /// A transaction restores the stack pointer when it aborts.
     fn restores_stack(image: &dyn Image, address: u64) -> bool {
         let instruction = image.code(address).and_then(|code| instruction(code, address));

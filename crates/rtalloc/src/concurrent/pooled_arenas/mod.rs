@@ -339,6 +339,7 @@ impl<'h, H, A: Atomics> View<'h, H, A> {
     /// `slot` is less than the number of slots.
     #[inline(always)]
     unsafe fn place(self, slot: usize) -> NonNull<Place<H, A>> {
+        // As a sum of addresses, which is one instruction.
         let distance = slot.wrapping_mul(size_of::<Place<H, A>>());
         let address = sum_with!(self.control.addr().get(), distance, size_of::<Control<A>>() as isize);
         // SAFETY: the places follow the control structure, one for each slot, so the address is not zero.

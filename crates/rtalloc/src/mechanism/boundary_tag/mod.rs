@@ -38,10 +38,10 @@
 //! is checked.
 //!
 //! With [`OwnTag`](crate::mechanism::validation::OwnTag) validation, `deallocate` checks the address, and that the header
-//! says that the block is live. No header of a freed block does, until its memory is allocated again. When a block is
-//! freed, its header becomes that of a free block or, if it merges with the one before it, is cleared. Whatever is
-//! written later at the end of a granule, where headers are, while the memory is free, has no flag: it is the header of
-//! a free block or a link, an offset in granules. (Footers and class numbers are at other places of a granule.)
+//! has the flag LIVE. The header of a freed block has no such flag until its memory is allocated again: it becomes that of
+//! a free block or, if the block merges with the one before it, is cleared. Later, while the memory is free, the heap
+//! writes into it, in the last word of a granule, where headers are, only headers of free blocks and links. A link is the
+//! offset of a block, a multiple of the granule, so it has no flag either. Footers and class numbers are in other words.
 
 mod header;
 mod index;
@@ -104,7 +104,7 @@ struct Front<T> {
     span: Offset,
     /// Address of the first block.
     first_address: usize,
-    /// Units from the first block to the highest sentinel.
+    /// From the first block to the highest sentinel, in `UNIT_BYTES`: granules, or bytes.
     block_units: usize,
     /// Running statistics.
     stats: T,
@@ -564,14 +564,11 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
             let (size, start, end, mut place);
             if !cfg!(target_arch = "x86_64") {
                 size = tag.size();
-                let is_damaged = match G::CHECKS_NEIGHBOURS {
-                    true if G::IS_FULL || G::SETS_ASIDE => {
-                        size == 0 || tag.live_size::<G>(tag.is_prev_free()).is_none()
-                    }
-                    true => size == 0,
-                    false => G::IS_CHECKED && !tag.is_live(),
-                };
-                if is_damaged {
+                let is_exact = G::IS_FULL || G::SETS_ASIDE;
+                if G::CHECKS_NEIGHBOURS && size == 0
+                    || is_exact && tag.live_size::<G>(tag.is_prev_free()).is_none()
+                    || Self::IS_OWN_TAG && !tag.is_live()
+                {
                     return misuse(block);
                 }
                 let Some((next, next_header)) = self.next_to(block, size) else { return misuse(block) };
@@ -580,11 +577,9 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 }
                 place = I::NOWHERE;
                 let (mut from, mut to) = (block, next);
-                let follows_free = match Self::IS_OWN_TAG {
-                    true => tag.is_prev_free(),
-                    false => self.reload_header(block).is_prev_free(),
-                };
-                if follows_free {
+                // With few checks, the header is still in a register.
+                let header = if Self::IS_OWN_TAG { self.header(block) } else { self.reload_header(block) };
+                if header.is_prev_free() {
                     from = self.free_prev(block)?;
                     place = I::remove(memory, &mut summary, from);
                     if Self::CLEARS_HEADERS {

@@ -185,6 +185,12 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> MultiRegio
             self.set_span(span);
             let start = memory.address(first).wrapping_sub(W::BYTES + self.record(sentinel, CUT_BEFORE));
             let end = memory.address(sentinel).wrapping_add(4 * W::BYTES + self.record(sentinel, CUT_AFTER));
+            if Self::CLEARS_HEADERS {
+                // Added again with its neighbours, these words would be inside a free block.
+                for word in 0..Self::SENTINEL_BYTES / W::BYTES {
+                    memory.store(sentinel.down(W::BYTES).up(word * W::BYTES), 0);
+                }
+            }
             Ok(Region::return_to_user(start, end.wrapping_sub(start)))
         }
     }

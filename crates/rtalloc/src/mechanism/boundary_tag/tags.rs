@@ -22,8 +22,8 @@ pub(super) struct LiveBlock<W, G> {
 }
 
 impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
-    /// Whether the alignment of an address has a test of its own: RISC-V without Zbb has no instruction that rotates, and
-    /// that of Armv6-M occupies a second register.
+    /// Whether the alignment of an address has a test of its own. RV32 without Zbb has no instruction that rotates. That of
+    /// Armv6-M takes its distance from a second register, which is dear where few other tests need one.
     const TESTS_ALIGNMENT: bool = cfg!(all(target_arch = "riscv32", not(target_feature = "zbb")))
         || Self::IS_OWN_TAG && cfg!(all(target_arch = "arm", not(target_has_atomic = "ptr")));
     /// The unit of the distance between the first block and the highest sentinel.
@@ -35,7 +35,7 @@ impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, 
         // SAFETY: `init` initialised the front.
         unsafe {
             let distance = address.wrapping_sub((*self.front()).first_address);
-            // Bits below the unit rotate to the top: one comparison for all three.
+            // Bits below the unit, if it has any, rotate to the top: one comparison for both ends and the alignment.
             Self::TESTS_ALIGNMENT && address & (W::GRANULE - 1) != 0
                 || distance.rotate_right(Self::UNIT_BYTES.ilog2()) >= (*self.front()).block_units
         }
