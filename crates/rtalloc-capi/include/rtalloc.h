@@ -881,7 +881,8 @@ RT_DECLARE_REGION_HEAP(rt_tlsf_small, rt_heap_config); RT_DECLARE_REGIONS(rt_tls
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_unchecked, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_unchecked);
 
-// TLSF that checks only the address of a freed block and its own header.
+// TLSF that checks only the address of a block that is freed or resized, and its own header: an overwritten tag goes
+// unnoticed.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_tlsf_own_tag, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_own_tag);
 
