@@ -267,7 +267,7 @@ def unknown(file, program, of_program):
         unknown += shipped != 0 and bound == 0
         assert bound in (0, shipped), f"{symbol} returns {bound}"
         assert bound in (0, most), f"{symbol} returns {bound}, but {most} was proved for its code"
-    assert compared >= 60, f"only {compared} operations could be compared"
+    assert compared >= 50, f"only {compared} operations could be compared"
     assert unknown > 0, "other code has all bounds of the library's"
     count = sum(bound != 0 for bounds in returned.values() for bound in bounds)
     print(f"another build: {unknown} operations unknown; {count} have the same code as proved, and their bounds; {compared} compared")

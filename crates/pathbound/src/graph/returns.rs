@@ -111,6 +111,10 @@ fn outlined<F: Frame>(graph: &Graph, image: &dyn Image, call: u64, callee: u64) 
             Flow::Next => executed.push(at),
             Flow::Call(Callee::Function(other)) if !is_outlined(*other) => executed.push(at),
             Flow::Return => return Some(executed),
+            // It does not come back.
+            Flow::Stop | Flow::Call(Callee::NeverReturns { .. }) | Flow::Tail(Callee::NeverReturns { .. }) => {
+                return Some(executed);
+            }
             // As if the caller called the other function, at the end of this one.
             Flow::Tail(Callee::Function(other)) if !is_outlined(*other) => {
                 executed.push(call);
