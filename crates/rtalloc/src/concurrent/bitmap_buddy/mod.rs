@@ -125,9 +125,9 @@
 //! <!-- figures: bitmap-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `bitmap-buddy` | 23703, or 79583 + 154 per word (linear from 128 iterations), 23710, or 79590 + 154 per word (linear from 128 iterations), 1,686 | 0 B | 64 B | 1,536 B, 18,880 B | 118.0 %, 144.0 % |
+//! | `bitmap-buddy` | 23217, or 77522 + 154 per word (linear from 128 iterations), 23224, or 77529 + 154 per word (linear from 128 iterations), 1,680 | 0 B | 64 B | 1,536 B, 18,880 B | 118.0 %, 144.0 % |
 //!
-//! Measured 2026-11-28 at b925fa7 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-29 at 2773d74 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 mod bounds;
