@@ -6,7 +6,7 @@ use crate::contract::{AllocError, InPieces, MultiRegion, RegionAllocator};
 use crate::mechanism::free_list::{First, Lifo, OneList};
 use crate::mechanism::segregated::{Exact, RoundUp};
 use crate::mechanism::stats::{NoStats, WithStats};
-use crate::mechanism::validation::Full;
+use crate::mechanism::validation::{Full, OwnTag};
 use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
 use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, LifoNextFit, Tlsf, TreeBestFit};
 use core::alloc::Layout;
@@ -238,5 +238,27 @@ fn a_piece_that_seems_to_end_where_it_begins_is_no_overflow() {
         let header = core::ptr::with_exposed_provenance_mut::<usize>(next - Wide::BYTES);
         header.write(piece.start.wrapping_sub(next));
         assert_eq!(heap.deallocate_in_piece(block, |_| true), Some(piece.start..piece.start));
+    }
+}
+
+/// Added again at another place, its memory may be free where its record was: a later free there must find no header of
+/// a live block.
+#[test]
+fn a_removed_region_has_no_header_of_a_live_block() {
+    type OwnTagged<'r> = Tlsf<'r, 5, RoundUp, Offset32, NoStats, OwnTag>;
+    let (memory, start) = memory();
+    let (first, second) = memory.split_at_mut(MEMORY_BYTES / 2);
+    // An odd number of bytes is cut off at either end.
+    let second = &mut second[7..1000];
+    let mut heap = OwnTagged::new(first, TagConfig { max_region_bytes: 1024 }).unwrap();
+    let region = heap.add_region(second).unwrap();
+    let block = heap.allocate_bytes(300, 1).unwrap();
+    // SAFETY: the block is live.
+    unsafe { heap.deallocate(block) };
+    heap.remove_region(region).unwrap();
+    for end in (MEMORY_BYTES / 2 + Offset32::GRANULE..MEMORY_BYTES).step_by(Offset32::GRANULE) {
+        // SAFETY: the memory was zeroed before the heap was made.
+        let header = unsafe { start.add(end - Offset32::BYTES).cast::<u32>().read() };
+        assert_eq!(header & 1, 0, "at {end}");
     }
 }
