@@ -62,6 +62,8 @@
 //! two. Above 64 KiB, 1.3 KiB of a fresh heap are not free, and 128 bytes more with each doubling. `realloc` is not in
 //! the table, since it may copy a block.
 //!
+//! Frees are checked as by `Basic` (docs/MISUSE.md, Tiers). For another tier, use the heaps of the crate `rtalloc`.
+//!
 //! A bound is that of one program: `rtalloc bound --binary FIRMWARE --symbol FUNCTION` bounds yours. docs/TARGETS.md
 //! has the heap's part of it on other Cortex-M processors, and its cycles: the rows `tlsf-small` and `tlsf`.
 //!
