@@ -126,10 +126,10 @@ text = f"""# Bounds on other processors
 
 The most instructions that an operation executes, or the most cycles that it takes, by static bounds of the code for
 each processor as compiled by {compiler} (METHODOLOGY.md, "Other processors"), with 32-bit tags
-(`tlsf-small`: 16) and without statistics. *Armv7E-M-z* is
-compiled for the smallest code, `opt-level = "z"`, the others with `opt-level = 3`. Calls that report misuse are not covered. Operations that need facts about
-loops are left out, as is `reallocate`. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound
---target` prints a column; columns without a unit count instructions.
+(`tlsf-small`: 16) and without statistics. *Armv7E-M-z* is compiled for the smallest code, `opt-level = "z"`, the
+others with `opt-level = 3`. Calls that report misuse are not covered. Operations that need facts about loops are left
+out, as is `reallocate`. The allocators are those of crates/rtalloc/src/allocators.rs. `rtalloc bound --target` prints a
+column; columns without a unit count instructions.
 
 The same code executes 6,000 random operations of each allocator under QEMU, which logs every instruction. No operation
 executes more instructions than its bound; those that reach it are **bold**.
