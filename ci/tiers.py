@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The table of tiers in docs/MISUSE.md agrees with the rates in that file and with the proved bounds in bounds/. The
-lowest tier adds at most 8 instructions to none at opt-level 3, on Armv6-M at most 13; the default one at most 8 on x86-64.
-With --update, writes the table.
+lowest tier adds at most 8 instructions to none at opt-level 3, on Armv6-M at most 13; the default one at most 8 on
+x86-64. With --update, writes the table.
 Needs: nothing but python3. Takes: a second."""
 
 import json
@@ -16,8 +16,10 @@ TIERS = [("none: `Unchecked`", "tlsf_unchecked", "tlsf-unchecked"),
          ("all tags: `Full`", "tlsf_full_validation", "tlsf-full-validation"),
          ("fences and quarantine: `Guarded`", "guarded_tlsf", None)]
 # The most instructions that a tier may add, by allocator and processor.
-MOST = {"tlsf-own-tag": {"x86-64": 8, "Armv6-M": 13, "Armv7-M": 8, "Armv7E-M": 8, "RV32IMC": 8, "RV32IMC+Zb": 8, "A64": 8},
-        "tlsf": {"x86-64": 8}}
+MOST = {
+    "tlsf-own-tag": {"x86-64": 8, "Armv6-M": 13, "Armv7-M": 8, "Armv7E-M": 8, "RV32IMC": 8, "RV32IMC+Zb": 8, "A64": 8},
+    "tlsf": {"x86-64": 8},
+}
 OPERATIONS = ["allocate", "allocate aligned", "deallocate"]
 COLUMNS = ["x86-64", "Armv6-M", "Armv7E-M", "Armv7E-M-z", "RV32IMC"]
 
