@@ -102,9 +102,12 @@ pub(crate) fn unmatched_returns<F: Frame>(graph: &Graph, image: &dyn Image) -> (
 /// The instructions that a call of an outlined function executes in the caller's frame: those functions may change any
 /// register, and write through the caller's. `None` if they are not in one piece.
 fn outlined<F: Frame>(graph: &Graph, image: &dyn Image, call: u64, callee: u64) -> Option<Vec<u64>> {
-    let (mut executed, mut at) = (Vec::new(), callee);
     // Where a call pushes, offsets from the stack pointer are others there.
-    while F::PUSHED_BYTES == 0 {
+    if F::PUSHED_BYTES != 0 {
+        return None;
+    }
+    let (mut executed, mut at) = (Vec::new(), callee);
+    loop {
         let Node { length, flow } = graph.node(at)?;
         let is_outlined = |callee: u64| image.symbol(callee).is_some_and(|part| part.is_outlined());
         match flow {
@@ -124,7 +127,6 @@ fn outlined<F: Frame>(graph: &Graph, image: &dyn Image, call: u64, callee: u64) 
         }
         at += u64::from(*length);
     }
-    None
 }
 
 fn overlap(one: &Range<i64>, other: &Range<i64>) -> bool {

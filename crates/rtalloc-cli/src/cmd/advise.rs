@@ -30,6 +30,7 @@ use std::process::ExitCode;
 ///   serves      serves every request of the recording, and sizes up to the largest limit
 ///   bounded     allocate and free have static bounds; with --target, committed ones
 ///   deadline    the larger bound is within --deadline
+///   checked     reports a double free, which tlsf-unchecked does not
 ///   shared      with --threads, several threads use it at once without waiting for each other
 ///   guaranteed  with --never-refuse, a theorem gives a region that refuses nothing within the limits
 ///   fits        what it needs is within --heap

@@ -469,7 +469,7 @@ fn flipped(header: &[u8], bit: usize) -> Vec<u8> {
 
 /// Every bit of a block's header flipped, one at a time; the header overwritten with zeros and ones.
 pub fn overwritten_header() {
-    if !is_checked() {
+    if !is_checked() || !is_promised(!checks_own_tag_only(), "to check more of the header than a flag") {
         return;
     }
     let header_bytes = facts().header_bytes;
