@@ -661,9 +661,9 @@ unsafe impl<'r, H: SetAside<'r> + InPieces<'r>> InPieces<'r> for Cached<'r, H> {
     }
 
     #[inline(always)]
-    unsafe fn lend(&mut self, piece: Range<usize>) {
+    unsafe fn lend(&mut self, piece: Range<usize>, size_bytes: usize, align_bytes: usize) -> NonNull<u8> {
         // SAFETY: as the caller guarantees.
-        unsafe { self.control_mut().heap.lend(piece) }
+        unsafe { self.control_mut().heap.lend(piece, size_bytes, align_bytes) }
     }
 
     #[inline(always)]

@@ -314,17 +314,32 @@ pub unsafe trait InPieces<'r>: Observable<'r> + ResizeInPlace<'r> {
     /// Constant.
     fn piece_bytes(size_bytes: usize, align_bytes: usize) -> Option<usize>;
 
-    /// Lends a piece: all of it is free from now on.
+    /// Lends a piece, and allocates a block in it. All else in it is free from now on.
     ///
     /// # Safety
     ///
-    /// It is part of the span, begins and ends at a multiple of [`Contract::granule_bytes`], is no longer than planned,
-    /// and no other heap has it.
+    /// It is part of the span, begins and ends at a multiple of [`Contract::granule_bytes`], is no longer than planned
+    /// and no shorter than [`piece_bytes`](Self::piece_bytes) of the request, and no other heap has it.
     ///
     /// # Time
     ///
-    /// As [`Contract::deallocate`].
-    unsafe fn lend(&mut self, piece: Range<usize>);
+    /// As [`Contract::allocate`].
+    unsafe fn lend(&mut self, piece: Range<usize>, size_bytes: usize, align_bytes: usize) -> NonNull<u8>;
+
+    /// As [`allocate_bytes`](RegionAllocator::allocate_bytes), inlined: so in a bound of the caller, what follows a
+    /// refusal does not come after the code of a success.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Time
+    ///
+    /// As [`Contract::allocate`].
+    #[inline(always)]
+    fn allocate_inlined(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        self.allocate_bytes(size_bytes, align_bytes)
+    }
 
     /// Whether a piece has no live block.
     ///

@@ -47,13 +47,13 @@
 //! |---|---|---|
 //! | allocate, which the slot's heap serves | 1 allocate of H | 1 load |
 //! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back c RMWs, 3 + g loads, and what its piece costs |
-//! | allocate, which takes a piece | 2 allocates, 1 lend of H | at most W + 7 loads, 6 RMWs, 6 stores |
-//! | allocate of a long block | 1 allocate of H | at most W + 7 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
-//! | refusal | 1 allocate of H | at most W + 7 loads, max(W, 8) + 4 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
+//! | allocate, which takes a piece | 1 allocate, 1 lend of H | at most W + 8 loads, 6 RMWs, 6 stores |
+//! | allocate of a long block | 1 allocate of H | at most W + 8 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
+//! | refusal | 1 allocate of H | at most W + 8 loads, max(W, 8) + 4 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
 //! | the same, where its piece is empty then | the same | plus 1 load, 2 RMWs, 4 stores; nothing for the spare |
-//! | deallocate, of another slot's block | none | at most 2 RMWs, 3 loads, 3 stores |
-//! | deallocate, of a long block | none | 2 loads, 1 RMW, and 1 RMW for each word of the pool that has its chunks |
+//! | deallocate, of another slot's block | none | at most 2 RMWs, 2 loads, 3 stores |
+//! | deallocate, of a long block | none | 1 load, 1 RMW, and 1 RMW for each word of the pool that has its chunks |
 //! | take, release | none | 1 RMW, 1 store |
 //!
 //! An *RMW* is one atomic read-modify-write (fetch-and-or, swap, compare-and-swap). Tags are not counted: the size that
@@ -657,7 +657,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
         let deallocate = |size_bytes: usize, align_bytes: usize| {
             let run = run_of(size_bytes, align_bytes);
             let long = give_steps(run) + Steps { read_modify_writes: 1, loads: 0, stores: 0 };
-            let looked_up = Steps { read_modify_writes: 0, loads: 2, stores: 0 };
+            let looked_up = Steps { read_modify_writes: 0, loads: 1, stores: 0 };
             looked_up + PUSH_STEPS.max(long).max(Self::steps_of_giving_back(plan))
         };
         Some(match operation {

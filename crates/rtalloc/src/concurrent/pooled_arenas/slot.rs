@@ -77,11 +77,16 @@ impl<H, A: Atomics> PooledSlot<'_, '_, H, A> {
         (self.own().chain.get() != 0) | self.common().pending_bits.any()
     }
 
-    /// Whether an address lies in a piece of this slot, where a block can be: not in a piece's first granule, whose
-    /// "header" would belong to the chunk before.
+    /// Whether an address lies in a piece of this slot, where a block can be.
     #[inline(always)]
     pub(super) fn is_own(&self, address: usize) -> bool {
-        let Some((_, entry)) = self.view.entry_at(address) else { return false };
+        self.view.entry_at(address).is_some_and(|(_, entry)| self.is_of_own(address, entry))
+    }
+
+    /// As [`is_own`](Self::is_own), where the address is in a chunk with this entry: not in a piece's first granule, whose
+    /// "header" would belong to the chunk before.
+    #[inline(always)]
+    fn is_of_own(&self, address: usize, entry: Entry) -> bool {
         match entry.run_of(self.own().owner as u32) {
             Some(run) => run == 0 || !self.view.plan().is_start(address),
             None => false,
@@ -184,17 +189,17 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         let address = block.addr().get();
         // SAFETY: the caller guarantees that the block is live and no longer used.
         unsafe {
-            if self.is_own(address) {
+            let Some((chunk, entry)) = self.view.entry_at(address) else {
+                Self::misused(MisuseKind::ForeignPointer, address);
+                return 0;
+            };
+            if self.is_of_own(address, entry) {
                 let bytes = self.arena().usable_size(block);
                 self.free_own(block);
                 return bytes;
             }
-            let bytes = match self.view.entry_at(address) {
-                Some((_, entry)) if entry.owner() == Entry::LONG => self.view.plan().bytes_of(entry.run()),
-                _ => 0,
-            };
-            self.by_value().free_elsewhere(block);
-            bytes
+            self.by_value().free_elsewhere(block, chunk, entry);
+            if entry.owner() == Entry::LONG { self.view.plan().bytes_of(entry.run()) } else { 0 }
         }
     }
 
@@ -404,7 +409,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     ) -> PairResult<SharedError> {
         let align_bytes = if ALIGNED { align_bytes } else { 1 };
         self.take_back(self.view.plan().reclaim_budget);
-        match self.arena().allocate_bytes(size_bytes, align_bytes) {
+        match self.arena().allocate_inlined(size_bytes, align_bytes) {
             Ok(block) => Ok(block).into(),
             Err(_) => self.by_value().allocate_from_pool::<ALIGNED>(size_bytes, align_bytes),
         }
@@ -458,25 +463,27 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         // Were it empty, it would have served a request that a piece of one chunk serves.
         self.give_spare();
         // A piece, unless it would need more chunks than the block alone, so that the block fills its own well.
-        let piece_bytes = H::piece_bytes(size_bytes, align_bytes);
-        let is_in_piece =
-            length <= plan.piece_chunks() && piece_bytes.is_some_and(|bytes| plan.chunks_for(bytes) <= length);
-        let aligned = |first| {
-            let gap = plan.address_of(first).wrapping_neg() & (align_bytes - 1);
-            first + (gap >> plan.chunk_log2)
-        };
-        let missed = match self.view.pool().take(length, slack, aligned) {
-            Ok(first) if is_in_piece => {
-                self.add_piece(first, length);
-                return self.arena().allocate_bytes(size_bytes, align_bytes).map_err(SharedError::from);
+        let piece_bytes = H::piece_bytes(size_bytes, align_bytes)
+            .filter(|&bytes| length <= plan.piece_chunks() && plan.chunks_for(bytes) <= length);
+        let missed = if let Some(bytes) = piece_bytes {
+            match self.view.pool().take_piece(length, plan.piece_for(bytes, length)) {
+                Ok(chunks) => return Ok(self.allocate_in_piece(chunks, size_bytes, align_bytes)),
+                Err(missed) => missed,
             }
-            Ok(first) => {
-                self.view.set_entry(first, Entry::first(Entry::LONG, length));
-                let block = core::ptr::with_exposed_provenance_mut(plan.address_of(first));
-                // SAFETY: no region contains address zero.
-                return Ok(unsafe { NonNull::new_unchecked(block) });
+        } else {
+            let aligned = |first| {
+                let gap = plan.address_of(first).wrapping_neg() & (align_bytes - 1);
+                first + (gap >> plan.chunk_log2)
+            };
+            match self.view.pool().take(length, slack, aligned) {
+                Ok(first) => {
+                    self.view.set_entry(first, Entry::first(Entry::LONG, length));
+                    let block = core::ptr::with_exposed_provenance_mut(plan.address_of(first));
+                    // SAFETY: no region contains address zero.
+                    return Ok(unsafe { NonNull::new_unchecked(block) });
+                }
+                Err(missed) => missed,
             }
-            Err(missed) => missed,
         };
         if self.own().chain.get() != 0 || self.common().pending_bits.any_now() {
             return Err(SharedError::Pending);
@@ -487,37 +494,36 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         })
     }
 
-    /// Adds chunks that were taken from the pool to the slot's heap.
+    /// Lends chunks that were taken from the pool to the slot's heap for a request that they serve.
     #[inline(always)]
-    fn add_piece(&mut self, first: usize, run: usize) {
+    fn allocate_in_piece(&mut self, chunks: Range<usize>, size_bytes: usize, align_bytes: usize) -> NonNull<u8> {
+        let (first, run) = (chunks.start, chunks.end.wrapping_sub(chunks.start));
         let owner = self.own().owner as u32;
         self.view.set_entries(first, run, Entry::first(owner, 0));
         self.view.set_entry(first, Entry::first(owner, run));
         if run == 1 {
             self.own().spare.set(self.view.plan().address_of(first));
         }
-        // SAFETY: the chunks are this slot's from now on, in the span, and at most as many as planned.
-        unsafe { self.arena().lend(self.view.plan().range(first, run)) };
+        // SAFETY: the chunks are this slot's from now on, in the span, at most as many as planned, and enough.
+        unsafe { self.arena().lend(self.view.plan().range(first, run), size_bytes, align_bytes) }
     }
 
-    /// The block at an address that is not in a piece of this slot.
+    /// The block at an address that is not in a piece of this slot, but in a chunk with this entry.
     ///
     /// # Errors
     ///
     /// What is wrong with the address.
     #[inline(always)]
-    fn find_elsewhere(&self, address: usize) -> Result<Elsewhere<'_, H, A>, MisuseKind> {
+    fn find_elsewhere(&self, address: usize, chunk: usize, entry: Entry) -> Result<Elsewhere<'_, H, A>, MisuseKind> {
         let plan = self.view.plan();
-        let (chunk, entry) = self.view.entry_at(address).ok_or(MisuseKind::ForeignPointer)?;
+        if entry.owner() == Entry::LONG {
+            let long = Elsewhere::Long { first: chunk, run: entry.run() };
+            return if plan.is_start(address) { Ok(long) } else { Err(MisuseKind::ForeignPointer) };
+        }
         let unit_bytes = PooledArenas::<'r, H, A>::UNIT_BYTES;
         let distance = address.wrapping_sub(plan.start);
         if !distance.is_multiple_of(unit_bytes) {
             return Err(MisuseKind::ForeignPointer);
-        }
-        if entry.owner() == Entry::LONG {
-            let is_first = address == plan.address_of(chunk);
-            let long = Elsewhere::Long { first: chunk, run: entry.run() };
-            return if is_first { Ok(long) } else { Err(MisuseKind::ForeignPointer) };
         }
         let owner = (entry.owner() as usize).wrapping_sub(1);
         if owner >= plan.slots {
@@ -541,15 +547,16 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         }
     }
 
-    /// Frees a block that is not in a piece of this slot: queues it for its owner, or gives its chunks back.
+    /// Frees a block that is not in a piece of this slot, but in a chunk with this entry: queues it for its owner, or
+    /// gives its chunks back.
     ///
     /// # Safety
     ///
     /// As [`Slot::deallocate`].
     #[inline(never)]
-    unsafe fn free_elsewhere(self, block: NonNull<u8>) {
+    unsafe fn free_elsewhere(self, block: NonNull<u8>, chunk: usize, entry: Entry) {
         let address = block.addr().get();
-        let kind = match self.find_elsewhere(address) {
+        let kind = match self.find_elsewhere(address, chunk, entry) {
             Ok(Elsewhere::Remote { place, owner, queued, link }) => {
                 // SAFETY: both slots exist.
                 let queue = unsafe { self.view.queue(self.number(), owner) };
@@ -561,9 +568,8 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
                 }
             }
             Ok(Elsewhere::Long { first, run }) => {
-                let entry = Entry::first(Entry::LONG, run).0;
                 // Relaxed: the pool orders the chunks; this decides between two frees of the block.
-                if self.view.entry_word(first).compare_exchange(entry, Entry::NONE.0, Relaxed).is_ok() {
+                if self.view.entry_word(first).compare_exchange(entry.0, Entry::NONE.0, Relaxed).is_ok() {
                     return self.view.pool().give(first, run);
                 }
                 MisuseKind::DoubleFree
@@ -619,8 +625,12 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
             return invalid(self, AllocError::ZeroSize);
         }
         let address = block.addr().get();
+        let Some((chunk, entry)) = self.view.entry_at(address) else {
+            Self::misused(MisuseKind::ForeignPointer, address);
+            return invalid(self, AllocError::Misused);
+        };
         let keeps_too_much;
-        if self.is_own(address) {
+        if self.is_of_own(address, entry) {
             // SAFETY: the caller guarantees that the block is live, and it is this slot's.
             match unsafe { self.arena().resize_in_place(block, size_bytes, align_bytes) } {
                 Ok(true) => return Ok(block),
@@ -628,7 +638,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
                 Err(error) => return invalid(self, error),
             }
         } else {
-            match self.find_elsewhere(address) {
+            match self.find_elsewhere(address, chunk, entry) {
                 Err(kind) => {
                     Self::misused(kind, address);
                     return invalid(self, AllocError::Misused);
@@ -664,7 +674,7 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
             Ok(moved) => moved,
             // Shrinking never fails.
             Err(_) if fits && keeps_too_much => {
-                if let Ok(Elsewhere::Long { first, run }) = self.find_elsewhere(address) {
+                if let Ok(Elsewhere::Long { first, run }) = self.find_elsewhere(address, chunk, entry) {
                     self.resize_long(first, run, size_bytes, align_bytes);
                 }
                 return Ok(block);
@@ -702,12 +712,16 @@ unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        let address = block.addr().get();
+        let Some((chunk, entry)) = self.view.entry_at(address) else {
+            return Self::misused(MisuseKind::ForeignPointer, address);
+        };
         // SAFETY: the caller guarantees that the block is live and no longer used.
         unsafe {
-            if self.is_own(block.addr().get()) {
+            if self.is_of_own(address, entry) {
                 self.free_own(block);
             } else {
-                self.by_value().free_elsewhere(block);
+                self.by_value().free_elsewhere(block, chunk, entry);
             }
         }
     }

@@ -429,7 +429,12 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
     /// [free 160] -> [free gap 48][live 64, payload aligned][free 48]
     /// ```
     #[inline(never)]
-    fn serve_aligned(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
+    fn serve_aligned(self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
+        self.serve_aligned_inlined(size_bytes, align_bytes)
+    }
+
+    #[inline(always)]
+    fn serve_aligned_inlined(mut self, size_bytes: usize, align_bytes: usize) -> PairResult<AllocError> {
         // Whether it is not a power of two: it is not zero.
         if align_bytes & (align_bytes - 1) != 0 || self.is_unservable(size_bytes) {
             return self.refuse_aligned(size_bytes, align_bytes);
@@ -452,28 +457,51 @@ impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W,
                 let error = self.refuse_damaged(found);
                 return Self::last_step(error);
             }
-            let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
-            if I::MIN_BLOCK > W::GRANULE && gap != 0 && gap < I::MIN_BLOCK {
-                // The fewest further alignments that make the gap as large as a block.
-                gap += match I::MIN_BLOCK > 2 * W::GRANULE {
-                    true => (I::MIN_BLOCK - gap + align_bytes - 1) & !(align_bytes - 1),
-                    false => align_bytes,
-                };
-            }
-            let block = found.up(gap);
-            let granted = bytes_through::<W>(last);
-            if gap != 0 {
-                self.set_header(found, Header::free(gap));
-                memory.store(Self::footer(found, gap), gap);
-                I::insert(memory, &mut summary, found, gap, place);
-                self.hand_out(&mut summary, block, found_size - gap, granted, I::NOWHERE, true);
-            } else {
-                core::hint::cold_path();
-                self.hand_out(&mut summary, block, found_size, granted, place, false);
-            }
+            let block = self.hand_out_aligned(&mut summary, found, found_size, last, align_bytes, place);
             I::store(memory, summary);
             Ok(memory.pointer(block)).into()
         }
+    }
+
+    /// As [`hand_out`](Self::hand_out) with the byte `last` at an alignment beyond the granule: returns the block.
+    ///
+    /// # Safety
+    ///
+    /// As there, and the free block has the byte `last` behind the largest gap.
+    #[inline(always)]
+    unsafe fn hand_out_aligned(
+        &mut self,
+        summary: &mut I::Summary,
+        found: Offset,
+        found_size: usize,
+        last: usize,
+        align_bytes: usize,
+        place: I::Place,
+    ) -> Offset {
+        let memory = self.memory();
+        let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
+        if I::MIN_BLOCK > W::GRANULE && gap != 0 && gap < I::MIN_BLOCK {
+            // The fewest further alignments that make the gap as large as a block.
+            gap += match I::MIN_BLOCK > 2 * W::GRANULE {
+                true => (I::MIN_BLOCK - gap + align_bytes - 1) & !(align_bytes - 1),
+                false => align_bytes,
+            };
+        }
+        let block = found.up(gap);
+        let granted = bytes_through::<W>(last);
+        // SAFETY: as the caller guarantees: gap, block and rest divide the free block.
+        unsafe {
+            if gap != 0 {
+                self.set_header(found, Header::free(gap));
+                memory.store(Self::footer(found, gap), gap);
+                I::insert(memory, summary, found, gap, place);
+                self.hand_out(summary, block, found_size - gap, granted, I::NOWHERE, true);
+            } else {
+                core::hint::cold_path();
+                self.hand_out(summary, block, found_size, granted, place, false);
+            }
+        }
+        block
     }
 
     /// Whether a block with this last byte is larger than the heap is planned for.

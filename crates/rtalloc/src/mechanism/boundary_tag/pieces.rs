@@ -9,7 +9,7 @@
 
 use super::{Front, Header, Named, TagHeap, index_word_at, sentinels_at};
 use crate::arithmetic::rounded_up;
-use crate::contract::{Block, Corruption, InPieces, InitError, Pieces};
+use crate::contract::{AllocError, Block, Corruption, InPieces, InitError, Pieces, RegionAllocator};
 use crate::mechanism::bits::{computed, sum_with};
 use crate::mechanism::memory::Offset;
 use crate::mechanism::stats::StatsPolicy;
@@ -94,14 +94,32 @@ unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> InP
         })
     }
 
-    unsafe fn lend(&mut self, piece: Range<usize>) {
+    #[inline(always)]
+    unsafe fn lend(&mut self, piece: Range<usize>, size_bytes: usize, align_bytes: usize) -> NonNull<u8> {
+        let memory = self.memory();
         let (first, sentinel) = self.ends(&piece);
-        // SAFETY: the piece is the heap's from now on, in no list, and ends with the sentinel.
+        let (size, last) = (sentinel.bytes_from(first), Self::last_byte(size_bytes));
+        // SAFETY: the piece is the heap's from now on: one free block in no list, long enough, before the sentinel.
         unsafe {
             self.set_header(sentinel, Header::live(0, true));
-            self.set_tags(first, sentinel, sentinel.bytes_from(first));
-            self.put_back(piece);
+            let mut summary = I::load(memory);
+            let block = if align_bytes > W::GRANULE {
+                self.hand_out_aligned(&mut summary, first, size, last, align_bytes, I::NOWHERE)
+            } else {
+                self.hand_out(&mut summary, first, size, I::granted(last), I::NOWHERE, false);
+                first
+            };
+            I::store(memory, summary);
+            memory.pointer(block)
         }
+    }
+
+    #[inline(always)]
+    fn allocate_inlined(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        if align_bytes > W::GRANULE {
+            return self.by_value().serve_aligned_inlined(size_bytes, align_bytes).into();
+        }
+        self.allocate_bytes(size_bytes, align_bytes)
     }
 
     unsafe fn is_empty(&self, piece: Range<usize>) -> bool {

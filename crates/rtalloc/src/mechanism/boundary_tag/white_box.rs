@@ -232,8 +232,7 @@ fn a_piece_that_seems_to_end_where_it_begins_is_no_overflow() {
     // SAFETY: the span is exclusive to the heap. The tags of the merged block are written before the piece, in the span.
     unsafe {
         let mut heap = Whole::without_pieces(control, span, MEMORY_BYTES / 4).unwrap();
-        heap.lend(piece.clone());
-        let block = heap.allocate_bytes(40, 1).unwrap();
+        let block = heap.lend(piece.clone(), 40, 1);
         let next = block.addr().get() + heap.usable_size(block) + Wide::BYTES;
         let header = core::ptr::with_exposed_provenance_mut::<usize>(next - Wide::BYTES);
         header.write(piece.start.wrapping_sub(next));
