@@ -343,7 +343,7 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> Global<H, C, A> {
     /// # Time
     ///
     /// As [`Slot::deallocate`](crate::contract::Slot::deallocate).
-    #[inline]
+    #[inline(always)]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
         match self.made_heap() {
             // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
@@ -446,7 +446,7 @@ unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot, A: Atomics> GlobalAlloc
         raw(answer.and_then(Result::ok))
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
         // SAFETY: the caller guarantees that the block was allocated here, so it is not null, and is no longer used.
         unsafe { self.deallocate(NonNull::new_unchecked(block)) }
