@@ -1106,14 +1106,14 @@ fn a_slot_withholds_no_more_than_the_bound() {
     assert_eq!(outside(&heap), 1, "the spare");
 }
 
-/// A piece for a block that fills less than three fourths of its chunks has more, of which several such blocks fill three
-/// fourths, if there is such a number of chunks and they are free.
+/// A piece for a block that fills less than two thirds of its chunks has more, which several such blocks fill better, if
+/// they are free.
 #[test]
 fn a_piece_is_as_long_as_its_blocks_fill_well() {
     const BYTES: usize = 512;
     for size in 1..PIECE_CHUNKS * BYTES {
         let (block, needed) = (<Tlsf<'_> as InPieces>::piece_bytes(size, 8).unwrap(), size.div_ceil(BYTES));
-        let fills = |blocks: usize, chunks: usize| 4 * blocks * block >= 3 * chunks * BYTES;
+        let fills = |blocks: usize, chunks: usize| 3 * blocks * block >= 2 * chunks * BYTES;
         let all = heap(8, config(1, BYTES));
         let mut user = all.claim(0).unwrap();
         user.allocate_bytes(size, 8).unwrap();
@@ -1124,7 +1124,7 @@ fn a_piece_is_as_long_as_its_blocks_fill_well() {
             let better = (needed..=PIECE_CHUNKS).find(|&chunks| fills(chunks * BYTES / block, chunks));
             assert!(2 * block <= BYTES || fills(1, run) || better.is_none(), "{size} bytes: {better:?} chunks");
         } else {
-            assert!(4 * block <= 3 * needed * BYTES && run <= PIECE_CHUNKS, "{size} bytes: {run} chunks");
+            assert!(3 * block <= 2 * needed * BYTES && run <= PIECE_CHUNKS, "{size} bytes: {run} chunks");
             assert!(fills(held, run), "{held} of {size} bytes in {run} chunks");
         }
         // With no chunk beyond those that it needs.
