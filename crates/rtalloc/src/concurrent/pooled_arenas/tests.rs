@@ -5,7 +5,7 @@ extern crate std;
 use super::remote_queue::{PendingBits, Pushed};
 use super::*;
 use crate::adapt::cached::Remains;
-use crate::adapt::{Global, Memory, Numbered};
+use crate::adapt::{Bounded, CurrentSlot, Global, Memory, Numbered};
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::{Listener, Step, WithListener};
 use crate::contract::{AllocError, Claim, Misuse, MisuseKind, SharedError, Slot};
@@ -988,14 +988,40 @@ fn threads_free_each_others_blocks() {
     assert_eq!(fresh, settled(&mut heap));
 }
 
+/// A source of slots whose callers insist, as those of `ThreadSlots` do.
+struct Insisting;
+
+// SAFETY: one thread uses the heap, and its number changes between operations.
+unsafe impl CurrentSlot for Insisting {
+    const EXCLUSIVE: bool = true;
+    const INSISTS: bool = true;
+
+    fn hint(&self) -> usize {
+        NUMBER.get()
+    }
+
+    fn own(&self, slots: usize) -> Option<usize> {
+        Some(NUMBER.get()).filter(|&number| number < slots)
+    }
+
+    fn elsewhere<T>(&self, _slots: usize, _operation: impl FnMut(usize) -> Option<T>) -> Option<T> {
+        panic!("a request in another slot")
+    }
+}
+
 /// README's heap for firmware, with as many frees queued as fit: a request through the global allocator is one
 /// operation of its slot, whose bound does not depend on how many these are.
 #[test]
 fn a_request_of_the_global_allocator_is_one_of_its_slot() {
-    static MEMORY: Memory<{ 48 << 10 }> = Memory::new();
     // SAFETY: one thread uses the heap, and its number changes between operations.
     let numbered = unsafe { Numbered::new(|| NUMBER.get()) };
-    let global: Global<Heap, Numbered> = Global::configured(&MEMORY, numbered, config(3, 0));
+    static NUMBERED: Memory<{ 48 << 10 }> = Memory::new();
+    requests_are_operations_of_a_slot(Global::configured(&NUMBERED, numbered, config(3, 0)));
+    static BOUNDED: Memory<{ 48 << 10 }> = Memory::new();
+    requests_are_operations_of_a_slot(Global::configured(&BOUNDED, Bounded(Insisting), config(3, 0)));
+}
+
+fn requests_are_operations_of_a_slot(global: Global<Heap, impl CurrentSlot>) {
     let bound = global.heap().unwrap().max_steps(Operation::Allocate { size_bytes: 12_000, align_bytes: 8 }).unwrap();
     let mut small: Vec<_> = from_fn(|| global.allocate_bytes(12, 4).ok()).collect();
     assert!(small.len() > 1500, "{}", small.len());
