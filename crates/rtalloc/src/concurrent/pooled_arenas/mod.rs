@@ -106,7 +106,8 @@
 //! - A piece loses one granule. Its blocks do not coalesce with those of other pieces.
 //! - All heaps reach the whole region: with tags of 32 bits it has at most 4 GiB.
 //! - Fixed: 192 bytes for a slot, a row of queues, and its heap's control structure, planned for 4 chunks; 4 bytes for
-//!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3 KiB; 9 slots in 64 MiB: 256 KiB.
+//!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3.5 KiB; 10 slots in 256 KiB: 11 KiB; 9
+//!   slots in 64 MiB: 256 KiB.
 //! - *Queued remote frees* are freed, but count as used until they are taken back. With K >= 2, an owner that keeps
 //!   allocating takes back two for every block it hands out, so a backlog shrinks by one with every allocation: a block
 //!   waits for no more allocations than there were live blocks when it was queued. (Where slots share a pending bit, a
