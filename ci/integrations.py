@@ -1,4 +1,5 @@
-"""The table of the heaps in integrations/ on a Cortex-M4; ci/integrations.sh calls it."""
+"""What the programs of the check print, and the table of the heaps on a Cortex-M4, those of rtalloc-embedded and
+embedded-alloc included, which ci/embedded_alloc.sh measures; ci/integrations.sh calls it."""
 
 import json
 import pathlib
@@ -8,7 +9,11 @@ import sys
 
 rtalloc, work, compilers, measured, mode = sys.argv[1:]
 DOCUMENT = pathlib.Path("docs/book/src/integrations.md")
-BEGIN, END = "<!-- ci/integrations.sh -->\n", "<!-- end -->\n"
+OUTPUT, BEGIN, END = "<!-- ci/integrations.sh: output -->\n", "<!-- ci/integrations.sh -->\n", "<!-- end -->\n"
+EMBEDDED = pathlib.Path("crates/rtalloc-embedded/src/lib.rs")
+NAMES_IN_EMBEDDED = {"this crate's `TlsfHeap`": "embedded-alloc: rtalloc, up to 64 KiB",
+                     "embedded-alloc's `TlsfHeap`": "embedded-alloc: its own TLSF",
+                     "embedded-alloc's `LlffHeap`": "embedded-alloc: its linked list"}
 NAMES = {
     "heap_4": "FreeRTOS: heap_4",
     "heap_rtalloc": "FreeRTOS: rtalloc, below 64 KiB",
@@ -53,6 +58,23 @@ def text_and_data(program):
     return text, data + bss
 
 
+def embedded():
+    """The rows of the heaps in Rust and when they were measured, both from the crate's documentation."""
+    text = EMBEDDED.read_text()
+    cells = {row[0]: row for line in text.splitlines() if (row := line.removeprefix("//! | ").split(" | "))}
+    rows = []
+    for name, title in NAMES_IN_EMBEDDED.items():
+        _, _, not_free, malloc, free = cells[name]
+        rows.append(f"| {title} | {not_free.removesuffix(' B')} in all | - | {malloc} | {free.rstrip(' |')} | - | - |")
+    return rows, "embedded-alloc: m" + re.search("^//! M(easured .*)", text, re.MULTILINE)[1]
+
+
+def rewritten(text, begin, new):
+    """The text with another block after `begin`."""
+    before, rest = text.split(begin)
+    return before + begin + new + END + rest.split(END, 1)[1]
+
+
 def promised(row):
     """The bytes that are not free, and the bounds."""
     _, _, not_free, _, malloc, free, *_ = row.replace(",", "").split("|")
@@ -84,14 +106,20 @@ for line in sys.stdin:
 if failed:
     sys.exit("\n".join(failed))
 
-new = "".join(f"{line}\n" for line in [*lines, "", compilers, measured])
+rust, measured_of_rust = embedded()
+new = "".join(f"{line}\n" for line in [*lines, *rust, "", compilers, measured, measured_of_rust])
 print(new)
-before, rest = DOCUMENT.read_text().split(BEGIN)
-table, after = rest.split(END)
+output, text = pathlib.Path(work, "output").read_text(), DOCUMENT.read_text()
 if mode == "--update":
-    DOCUMENT.write_text(before + BEGIN + new + END + after)
+    text = rewritten(text, OUTPUT, f"```text,drawing\n{output}```\n\n{measured}\n")
+    DOCUMENT.write_text(rewritten(text, BEGIN, new))
     print(f"{DOCUMENT} written")
     sys.exit()
+table = text.split(BEGIN)[1].split(END)[0]
+if missing := [row for row in rust if row not in table]:
+    sys.exit(f"{EMBEDDED} has other figures than {DOCUMENT}: {missing}; run ci/integrations.sh --update")
+if missing := [line for line in output.splitlines() if f"\n{line.split(':')[0]}: " not in text]:
+    sys.exit(f"{DOCUMENT} does not have what these print: {missing}; run ci/integrations.sh --update")
 is_comparable = compilers in table
 if not is_comparable:
     print(f"{DOCUMENT} has the figures of other compilers: not compared")

@@ -4,7 +4,8 @@
 # whose sources no package has, their functions run without the system. The lines of the book that print the operations of
 # FreeRTOS's heap_4 and of Zephyr's heap, and their import. Then a table: instructions and bytes on the
 # Cortex-M4, beside the heaps that are replaced. No operation exceeds its bound, and ours take no more bytes and have no
-# greater bounds than in docs/book/src/integrations.md; with --update, rewrites the table there.
+# greater bounds than in docs/book/src/integrations.md; with --update, rewrites the table there, and what the programs
+# print. The rows of embedded-alloc are those in crates/rtalloc-embedded/src/lib.rs, which ci/embedded_alloc.sh writes.
 # Needs: rustup (adds the target thumbv7em-none-eabihf), python3, Debian's gcc, qemu-system-arm, gcc-arm-none-eabi,
 # libnewlib-arm-none-eabi, picolibc-arm-none-eabi and librcutils-dev (installed if run as root), and the network for the
 # first run: the sources of FreeRTOS and LVGL are those of two crates (ci/integrations/Cargo.toml).
@@ -43,7 +44,7 @@ common=(-std=gnu11 -fno-builtin -Wall -Wextra -Werror -Wno-alloc-size-larger-tha
 on_host() {
     gcc "${common[@]}" -O1 -g -pthread "${@:2}" "$tests/host.c" "$out/c/librtalloc_c.a" -o "$work/$1"
     timeout 60 "$work/$1" >"$work/said" || { cat "$work/said"; echo "$1 failed" >&2; exit 1; }
-    echo "$1: $(cat "$work/said")"
+    echo "$1: $(cat "$work/said")" | tee -a "$work/output"
 }
 # for_board NAME OPTION...: builds a program for the board. The linker's warnings are about the C library's own stubs.
 for_board() {
@@ -60,7 +61,7 @@ emulated() {
 on_board() {
     for_board "$@"
     emulated "$1"
-    echo "$1: $(cat "$work/said")"
+    echo "$1: $(cat "$work/said")" | tee -a "$work/output"
 }
 
 # FreeRTOS. The kernel's own files are compiled with what they need.
@@ -121,7 +122,7 @@ assert summary["missing_by_number"] == summary["damaged_lines"] == 0 and summary
 wrong = ["zero_sized", "unknown_frees", "repeated_frees", "missed_frees", "other_sizes"]
 assert not any(findings[name]["count"] for name in wrong), findings
 END
-    echo "$1: $(sed -n 's/^  operations  //p' "$work/said")"
+    echo "$1: $(sed -n 's/^  operations  //p' "$work/said")" | tee -a "$work/output"
 }
 book heap_log.h
 book heap_log.c

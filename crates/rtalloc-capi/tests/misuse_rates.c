@@ -38,9 +38,14 @@
 
 enum { REGION_BYTES = 64 * 1024, MOST = 160, STEPS = 200, LARGEST = 600, HANG_MICROSECONDS = 10000 };
 
-/* The region, in the middle of inaccessible memory that 32-bit offsets cannot leave. */
+/* The region, in the middle of inaccessible memory that 32-bit offsets cannot leave; with 32-bit pointers, of less. */
+#if UINTPTR_MAX > UINT32_MAX
 static unsigned char *const reserve = (unsigned char *)(uintptr_t)0x100000000000;
 static const size_t reserve_bytes = (size_t)16 << 30;
+#else
+static unsigned char *const reserve = (unsigned char *)(uintptr_t)0x40000000;
+static const size_t reserve_bytes = (size_t)1 << 28;
+#endif
 static unsigned char *region;
 /* Another heap of the same type, for foreign blocks. */
 static unsigned char *elsewhere;

@@ -110,10 +110,19 @@ mod tests {
     use super::*;
     use crate::contract::RegionAllocator;
     use crate::mechanism::segregated::Exact;
-    #[cfg(target_pointer_width = "64")]
     use crate::mechanism::word::Offset16;
     use core::mem::MaybeUninit;
     use std::{vec, vec::Vec};
+
+    #[test]
+    #[cfg(target_pointer_width = "32")]
+    fn control_structures_have_the_documented_sizes() {
+        let sizes = [64 << 10, 16 << 20];
+        assert_eq!(sizes.map(Tlsf::<5>::control_bytes), [1280, 2308]);
+        assert_eq!(sizes.map(Tlsf::<4>::control_bytes), [728, 1240]);
+        type Small<'r> = Tlsf<'r, 3, RoundUp, Offset16>;
+        assert_eq!([4 << 10, (64 << 10) - 1].map(Small::control_bytes), [158, 222]);
+    }
 
     #[test]
     #[cfg(target_pointer_width = "64")]
