@@ -43,8 +43,7 @@ fn main() {
     }
     println!("sum: {sum}");
 
-    // Operations that used the last slot because no other was free. Requests that found their slot full and asked other
-    // slots are not counted.
+    // Operations that used the last slot: because no other was free, or because their own was full.
     println!("operations that shared a slot: {}", HEAP.current().overflow_operations());
     println!("requests refused: {}", heap.refusals().exhausted);
 }

@@ -41,6 +41,7 @@ struct ThreadNumber;
 // SAFETY: a heap of this module has one user at a time, whose operations come one after the other.
 unsafe impl CurrentSlot for ThreadNumber {
     const EXCLUSIVE: bool = true;
+    const SERVES_OTHERS: bool = false;
 
     #[inline(always)]
     fn hint(&self) -> usize {

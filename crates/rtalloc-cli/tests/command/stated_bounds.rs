@@ -41,25 +41,18 @@ const STATED: &[(&str, &str)] = &[
     ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation"),
     (
         "docs/SHARED-HEAPS.md",
-        "above its goal**: {pooled-arenas-global, deallocate} instructions at the defaults, for a goal of 120, which \
-         `rt_arenas_free` meets with 120. A slot's own free takes at most {pooled-arenas, deallocate}:",
+        "| a slot of `PooledArenas` | {pooled-arenas, allocate} | {pooled-arenas, allocate aligned} | \
+         {pooled-arenas, deallocate} |",
     ),
     (
         "docs/SHARED-HEAPS.md",
-        "(Allocate takes at most {pooled-arenas, allocate}, by `Global` in one attempt \
-         {pooled-arenas-global, allocate, one attempt}, and `rt_arenas_malloc` 1,193, for a goal of 1,300; at alignments \
-         above 16, at most {pooled-arenas, allocate aligned}, {pooled-arenas-global, allocate aligned, one attempt} and \
-         1,461.)",
+        "| `Global` in the laboratory | {pooled-arenas-global, allocate, one attempt} | \
+         {pooled-arenas-global, allocate aligned, one attempt} | {pooled-arenas-global, deallocate} |",
     ),
     (
         "docs/SHARED-HEAPS.md",
-        "at the defaults {pooled-arenas-global, allocate aligned} instructions at any alignment, and \
+        "`Global::alloc` takes at most {pooled-arenas-global, allocate aligned} instructions at any alignment, and \
          {pooled-arenas-global, allocate} where",
-    ),
-    (
-        "docs/SHARED-HEAPS.md",
-        "for a call without contention, {pooled-arenas-global, allocate aligned, one attempt} and \
-         {pooled-arenas-global, allocate, one attempt}. A free takes at most {pooled-arenas-global, deallocate}.",
     ),
     ("docs/book/src/choosing.md", "takes at most {tlsf, allocate aligned} instructions in `tlsf`"),
     (

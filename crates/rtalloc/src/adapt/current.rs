@@ -8,6 +8,7 @@
 //! | [`AnySlot`] | not distinguished: only for heaps whose slots are not exclusive | nothing |
 //! | [`Numbered`] | the result of a platform function: the core, the interrupt level, the task | nothing |
 //! | `ThreadSlots` | the thread's number, assigned at first use and released when the thread ends | feature `std` |
+//! | [`Bounded`] | that of another type, whose requests get a bound | the other type |
 
 /// Returns the slot of the caller.
 ///
@@ -26,6 +27,10 @@ pub unsafe trait CurrentSlot: Send + Sync {
     /// free is left, and then tried [`elsewhere`](Self::elsewhere), which has no bound. Otherwise a request is one
     /// operation of the slot, and is refused as the slot refuses it.
     const INSISTS: bool = false;
+
+    /// Whether [`with`](Self::with) serves callers that have no number of [their own](Self::own). If not, such a request
+    /// is refused at once.
+    const SERVES_OTHERS: bool = true;
 
     /// A number that other callers may have too: where to start, for heaps whose slots are not exclusive.
     fn hint(&self) -> usize;
@@ -118,6 +123,7 @@ impl Numbered {
 // `slots`.
 unsafe impl CurrentSlot for Numbered {
     const EXCLUSIVE: bool = true;
+    const SERVES_OTHERS: bool = false;
 
     #[inline(always)]
     fn hint(&self) -> usize {
@@ -128,5 +134,53 @@ unsafe impl CurrentSlot for Numbered {
     fn own(&self, slots: usize) -> Option<usize> {
         let number = (self.number)();
         (number < slots).then_some(number)
+    }
+}
+
+/// The slots of another type, whose callers do not [insist](CurrentSlot::INSISTS): a request that their slot refuses is
+/// refused. So one of a caller with a slot of its own has the bound of the slot's operation, or of up to 17 where it is
+/// refused as `Contended`, also with `ThreadSlots`. It may be refused as
+/// [`Pending`](crate::contract::SharedError::Pending), as with [`Numbered`]. A caller without a slot of its own is
+/// served as the other type does it: with `ThreadSlots` it waits for the lock of the last slot.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use rtalloc::adapt::{Bounded, Global, Memory, ThreadSlots};
+/// use rtalloc::{PooledArenas, PooledArenasConfig};
+///
+/// type Heap = Global<PooledArenas<'static>, Bounded<ThreadSlots>>;
+/// static MEMORY: Memory<{ 1 << 20 }> = Memory::new();
+/// static HEAP: Heap = Global::configured(
+///     &MEMORY,
+///     Bounded(ThreadSlots::new()),
+///     PooledArenasConfig { slots: 3, reclaim_budget: 2, chunk_bytes: 0 },
+/// );
+///
+/// let own = ThreadSlots::own(3);
+/// assert!(own.is_some(), "this thread's requests have a bound");
+/// assert!(HEAP.allocate_bytes(100, 8).is_ok());
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounded<C>(pub C);
+
+// SAFETY: the numbers are those of the other type.
+unsafe impl<C: CurrentSlot> CurrentSlot for Bounded<C> {
+    const EXCLUSIVE: bool = C::EXCLUSIVE;
+    const SERVES_OTHERS: bool = C::SERVES_OTHERS;
+
+    #[inline(always)]
+    fn hint(&self) -> usize {
+        self.0.hint()
+    }
+
+    #[inline(always)]
+    fn own(&self, slots: usize) -> Option<usize> {
+        self.0.own(slots)
+    }
+
+    #[inline(always)]
+    fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T> {
+        self.0.with(slots, operation)
     }
 }

@@ -178,8 +178,30 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
     /// Runs an operation in a slot for a caller that has none of its own, if there is one.
     #[inline(always)]
     fn with_other<T>(self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
+        if !C::SERVES_OTHERS {
+            return None;
+        }
         // SAFETY: as in `own`.
         self.current.with(self.heap.slots(), |number| operation(&mut unsafe { self.heap.slot(number) }))
+    }
+
+    /// Allocates for a caller that has no slot of its own. Apart, here and below, so that others save no registers.
+    #[cold]
+    #[inline(never)]
+    fn allocate_for_other(self, size_bytes: usize, align_bytes: usize) -> PairResult<SharedError> {
+        self.with_other(|slot| slot.allocate_bytes(size_bytes, align_bytes)).unwrap_or(Err(NO_SLOT)).into()
+    }
+
+    /// Frees a block for a caller that has no slot of its own.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn deallocate_for_other(self, block: NonNull<u8>) {
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
+        self.with_other(|slot| unsafe { slot.deallocate(block) });
     }
 
     /// Runs an operation in the caller's slot, if there is one.
@@ -219,7 +241,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
         // Apart, so that the operation is inlined into the usual path.
         let answer = match self.own() {
             Some(mut slot) => slot.allocate_bytes(size_bytes, align_bytes),
-            None => self.with_other(|slot| slot.allocate_bytes(size_bytes, align_bytes)).unwrap_or(Err(NO_SLOT)),
+            None => self.allocate_for_other(size_bytes, align_bytes).into(),
         };
         match answer {
             Ok(block) => Ok(block),
@@ -295,7 +317,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
             // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
             Some(mut slot) => unsafe { slot.deallocate(block) },
             // SAFETY: as above.
-            None => drop(self.with_other(|slot| unsafe { slot.deallocate(block) })),
+            None => unsafe { self.deallocate_for_other(block) },
         }
     }
 

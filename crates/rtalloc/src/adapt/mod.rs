@@ -39,7 +39,7 @@ pub mod traced;
 #[doc(inline)]
 pub use cached::{Cached, CachedConfig};
 #[doc(inline)]
-pub use current::{AnySlot, CurrentSlot, Numbered};
+pub use current::{AnySlot, Bounded, CurrentSlot, Numbered};
 #[doc(inline)]
 pub use failing::{Failing, FailingConfig, Failures};
 #[cfg(any(target_has_atomic = "ptr", feature = "critical-section"))]

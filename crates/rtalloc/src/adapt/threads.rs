@@ -28,11 +28,12 @@
 //! # Threads with a deadline
 //!
 //! A thread that must not wait asks at its start whether it has a slot of its own ([`ThreadSlots::own`]). If others may
-//! have taken all of them by then, a slot is kept for it before it starts ([`ThreadSlots::reserve`]).
+//! have taken all of them by then, a slot is kept for it before it starts ([`ThreadSlots::reserve`]). Its requests have
+//! a bound with [`Bounded<ThreadSlots>`](super::Bounded), which refuses what its slot refuses.
 //!
 //! # When a slot has no memory left
 //!
-//! Then the thread takes back all blocks that others freed there, and tries other slots
+//! Without `Bounded`, the thread then takes back all blocks that others freed there, and tries other slots
 //! ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and tries that; then it borrows
 //! each free number, one after the other. Meanwhile threads of the last slot wait, and a new thread may find no number
 //! free and have to share.
@@ -181,12 +182,12 @@ unsafe impl Threads for Process {
     }
 }
 
-/// Values instead of a number: the thread has not asked for one,
-pub const UNASKED: usize = usize::MAX;
+/// Values instead of a number, all larger than the number of any slot: the thread has not asked for one,
+pub const UNASKED: usize = usize::MAX - 1;
 /// none was free,
-const NONE: usize = usize::MAX - 1;
+const NONE: usize = usize::MAX - 2;
 /// or it has released it.
-const ENDED: usize = usize::MAX - 2;
+const ENDED: usize = usize::MAX - 3;
 
 /// Releases the thread's number when the thread ends.
 struct ReleaseAtExit;
@@ -433,7 +434,7 @@ unsafe impl<T: Threads> CurrentSlot for ThreadSlots<T> {
     #[inline(always)]
     fn own(&self, slots: usize) -> Option<usize> {
         let number = T::own();
-        (number < slots.saturating_sub(1) && number < NUMBERS).then_some(number)
+        (number.wrapping_add(1) < slots).then_some(number)
     }
 
     fn with<R>(&self, slots: usize, operation: impl FnOnce(usize) -> R) -> Option<R> {

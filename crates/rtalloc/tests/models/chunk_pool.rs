@@ -3,6 +3,7 @@
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
 use rtalloc::concurrent::pooled_arenas::pool::{Missed, Pool, WORD_CHUNKS, claim_steps, give_steps, take_steps};
+use std::ops::Range;
 use std::ptr::NonNull;
 
 const WORDS: usize = 2;
@@ -57,6 +58,11 @@ impl Chunks {
             self.own(first, run);
         }
         is_taken
+    }
+
+    fn take_piece(self, run: usize, most: usize) -> Result<Range<usize>, Missed> {
+        let answer = scene::measured(Some(take_steps(WORDS, most)), || self.pool.take_piece(run, most));
+        answer.inspect(|chunks| self.own(chunks.start, chunks.len()))
     }
 
     fn give(self, first: usize, run: usize) {
@@ -132,6 +138,41 @@ fn the_same_chunk() {
     chunks.close(|chunk| chunk == 0);
 }
 
+/// A thread takes a piece of up to 3 chunks, while another takes one of them and gives it back: at every moment, a
+/// chunk is there.
+fn longer_piece() {
+    let chunks = Chunks::new(|chunk| (1..4).contains(&chunk));
+    let other = loom::thread::spawn(move || {
+        if let Ok(first) = chunks.take(1) {
+            chunks.give(first, 1);
+        }
+    });
+    let mine = chunks.take_piece(1, 3);
+    other.join().expect("the thread ends");
+    assert!(scene::is_void() || mine != Err(Missed::Exhausted), "exhausted, while a chunk was there all the time");
+    if let Ok(chunks) = &mine {
+        assert!(scene::is_void() || [1, 3].contains(&chunks.len()), "a piece of {} chunks", chunks.len());
+    }
+    let taken = mine.unwrap_or(0..0);
+    chunks.close(|chunk| (1..4).contains(&chunk) && !taken.contains(&chunk));
+}
+
+/// Two threads take pieces of 2 or more chunks from 5 that cross the words, and give them back.
+fn pieces_overlap() {
+    const ALL: Range<usize> = WORD_CHUNKS - 2..WORD_CHUNKS + 3;
+    let chunks = Chunks::new(|chunk| ALL.contains(&chunk));
+    let turn = move |run: usize| {
+        if let Ok(taken) = chunks.take_piece(run, 4) {
+            assert!(scene::is_void() || (run..=4).contains(&taken.len()), "{} chunks", taken.len());
+            chunks.give(taken.start, taken.len());
+        }
+    };
+    let other = loom::thread::spawn(move || turn(2));
+    turn(3);
+    other.join().expect("the thread ends");
+    chunks.close(|chunk| ALL.contains(&chunk));
+}
+
 /// A thread gives back a whole word and a chunk of the next one, while another searches for a run of both.
 fn whole_word() {
     const RUN: usize = WORD_CHUNKS + 1;
@@ -147,7 +188,7 @@ fn whole_word() {
 }
 
 /// All of them.
-pub fn models() -> [Model; 6] {
+pub fn models() -> [Model; 8] {
     let model = |name, execution| Model {
         name,
         region_bytes: REGION_BYTES,
@@ -162,5 +203,7 @@ pub fn models() -> [Model; 6] {
         model("the same chunk", the_same_chunk),
         model("runs overlap", runs_overlap).within(3, 4),
         model("a whole word", whole_word),
+        model("a longer piece", longer_piece),
+        model("pieces overlap", pieces_overlap).within(3, 4),
     ]
 }

@@ -3,6 +3,7 @@
 //! The accesses are not listed: they are those met while the models were explored. If no model notices the weakening of
 //! one, its order is not needed, or a model is missing.
 
+use crate::mutants::{ChangedStep, Mutant};
 use crate::scenarios::Fixture;
 use crate::scene::{self, NewWord};
 use crate::tier::Tiers;
@@ -39,6 +40,11 @@ impl Site {
         Site { file: location.file(), line: location.line(), column: location.column(), kind }
     }
 
+    /// Whether the access is on this line of a file, given by the end of its path.
+    pub fn is_at(self, file: &str, line: u32) -> bool {
+        self.line == line && self.file.ends_with(file)
+    }
+
     /// The source line of the access.
     fn line(self) -> String {
         // Paths begin at the workspace, tests run in the crate.
@@ -69,6 +75,15 @@ pub enum Half {
     Acquire,
     /// What preceded the write is seen by a thread that reads it.
     Release,
+}
+
+/// What is changed in an exploration.
+#[derive(Clone, Copy, Debug)]
+pub enum Mutation {
+    /// The order of an access.
+    Order(Control),
+    /// A step of the algorithm.
+    Step(ChangedStep),
 }
 
 /// A mutation: an access without half of its order.
@@ -139,9 +154,9 @@ impl Model {
 }
 
 /// Explores a model: the number of executions, or what failed.
-pub fn explore(model: &Model, weakened: Option<Control>) -> Result<usize, String> {
+pub fn explore(model: &Model, mutation: Option<Mutation>) -> Result<usize, String> {
     loop {
-        scene::reset(model.name, model.region_bytes, model.stores_are_ordered, weakened);
+        scene::reset(model.name, model.region_bytes, model.stores_are_ordered, mutation);
         let mut builder = loom::model::Builder::new();
         builder.max_branches = MAX_BRANCHES;
         builder.preemption_bound = model.preemptions;
@@ -203,12 +218,12 @@ pub fn verify_but(allocator: &str, models: &[Model], beyond: &[(&str, Half)]) {
     let mut met = BTreeSet::new();
     for ((site, half), concerned) in ordered {
         let control = Control { site, half };
-        let noticed =
-            concerned.into_iter().find_map(|model| explore(model, Some(control)).err().map(|text| (model, text)));
+        let noticed = concerned
+            .into_iter()
+            .find_map(|model| explore(model, Some(Mutation::Order(control))).err().map(|text| (model, text)));
         match noticed {
             Some((model, text)) => {
-                let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                println!("{allocator}: control: {control}: fails {}, {line}", model.name);
+                println!("{allocator}: control: {control}: fails {}, {}", model.name, first_line(&text));
             }
             None => match beyond.iter().find(|&&(part, of)| of == half && site.line().contains(part)) {
                 Some(&(part, _)) => {
@@ -228,8 +243,28 @@ pub fn verify_but(allocator: &str, models: &[Model], beyond: &[(&str, Half)]) {
 pub fn refute(fault: &str, models: &[Model]) {
     let failed = models.iter().find_map(|model| explore(model, None).err().map(|text| (model.name, text)));
     let (model, text) = failed.unwrap_or_else(|| panic!("no model notices: {fault}"));
-    println!(
-        "fault: {fault}: fails {model}, {}",
-        text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
-    );
+    println!("fault: {fault}: fails {model}, {}", first_line(&text));
+}
+
+/// Explores each mutant in the model that is named for it, which must fail; with one preemption more than the model
+/// has: between the two steps that were one.
+pub fn refute_mutants(allocator: &str, models: &[Model], mutants: &[Mutant]) {
+    let mut survivors = Vec::new();
+    for mutant in mutants {
+        let model = models.iter().find(|model| model.name == mutant.model).expect("a model of this name");
+        let model = Model { preemptions: model.preemptions.map(|most| most + 1), ..model.clone() };
+        match explore(&model, Some(Mutation::Step(mutant.step()))) {
+            Ok(executions) => {
+                survivors.push(format!("{}: survives {executions} executions of {}", mutant.fault, model.name));
+            }
+            Err(text) => println!("{allocator}: mutant: {}: fails {}, {}", mutant.fault, model.name, first_line(&text)),
+        }
+    }
+    assert!(survivors.is_empty(), "{allocator}: no model notices\n{}", survivors.join("\n"));
+    println!("{allocator}: {} logic mutants, all killed", mutants.len());
+}
+
+/// The first line of a message that is not empty.
+fn first_line(text: &str) -> &str {
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
 }

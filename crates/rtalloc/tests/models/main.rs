@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`scene`] | the shared words as loom atomics; which thread owns which memory |
 //! | [`controls`] | explorations, and the ordering mutation tests |
+//! | [`mutants`] | logic mutation tests of pooled arenas |
 //! | [`numbers`] | numbers that threads take and return |
 //! | [`global`] | `Global` and `ThreadSlots` on pooled arenas |
 //! | [`scenarios`] | what the threads do, for any shared heap |
@@ -23,6 +24,7 @@ mod chunk_pool;
 mod compact_fit;
 mod controls;
 mod global;
+mod mutants;
 mod numbers;
 mod reach;
 mod remote_frees;
@@ -145,8 +147,8 @@ fixture! {
     region: bytes(0x2400, 0x2700), size: 200, large: 400
 }
 
-#[test]
-fn pooled_arenas() {
+/// The models of pooled arenas, of their parts, and of `Global` on them.
+fn pooled() -> Vec<Model> {
     let heaps = [
         Model::of::<KeptBlocks>("one keeps a block", scenarios::freed_is_known_at_once::<KeptBlocks>),
         Model::of::<KeptBlocks>("whole after what is kept", scenarios::whole_after_small::<KeptBlocks>).within(2, 3),
@@ -159,6 +161,8 @@ fn pooled_arenas() {
         Model::of::<LongBlocks>("one frees a long block", scenarios::one_frees::<LongBlocks>).within(2, 3),
         Model::of::<LongBlocks>("a freed long block is known", scenarios::freed_is_known::<LongBlocks>),
         Model::of::<LongBlocks>("a long block grows", scenarios::grows::<LongBlocks>),
+        Model::of::<LongBlocks>("one long block is left", scenarios::one_is_left::<LongBlocks>).within(2, 3),
+        Model::of::<LongBlocks>("two free a long block", scenarios::two_free::<LongBlocks>),
         Model::of::<TwoChunks>("freed is known at once", scenarios::freed_is_known_at_once::<TwoChunks>),
         Model::of::<TwoChunks>("each its own", scenarios::each_its_own::<TwoChunks>).fewer(2),
         Model::of::<TwoChunks>("large and small", scenarios::large_and_small::<TwoChunks>).fewer(2),
@@ -172,8 +176,18 @@ fn pooled_arenas() {
         Model::of::<TwoChunks>("slot is adopted", scenarios::slot_is_adopted::<TwoChunks>).within(2, 3),
         Model::of::<TwoChunks>("others free", scenarios::others_free::<TwoChunks>).within(2, 3),
     ];
-    let parts = [heaps.as_slice(), &global::models(), &chunk_pool::models(), &remote_frees::models()];
-    controls::verify("pooled arenas", &parts.concat());
+    [heaps.as_slice(), &global::models(), &chunk_pool::models(), &remote_frees::models()].concat()
+}
+
+#[test]
+fn pooled_arenas() {
+    controls::verify("pooled arenas", &pooled());
+}
+
+/// Every logic mutant makes a model fail.
+#[test]
+fn pooled_arenas_with_faults() {
+    controls::refute_mutants("pooled arenas", &pooled(), &mutants::MUTANTS);
 }
 
 /// Bitmaps of words of two bits, with a line for each of two slots.

@@ -1,7 +1,8 @@
 //! What a few threads do, for any shared heap. Each scenario is one execution; the scene checks who owns which memory.
 
 use crate::scene;
-use rtalloc::contract::{Operation, Refusals, SharedAllocator, SharedError, Slot};
+use rtalloc::contract::{MisuseKind, Operation, Refusals, SharedAllocator, SharedError, Slot};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -138,9 +139,14 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
 
     /// Frees within the promised steps.
     pub fn free(&mut self, block: Owned) {
-        let most = self.heap.max_steps(Operation::Deallocate { size_bytes: block.size_bytes, align_bytes: 1 });
         scene::disown(block.pointer, block.size_bytes);
-        // SAFETY: the slot as in `allocate`; the block is live, and this was its last use.
+        self.deallocate(block);
+    }
+
+    /// The same for a block that this user does not own.
+    fn deallocate(&mut self, block: Owned) {
+        let most = self.heap.max_steps(Operation::Deallocate { size_bytes: block.size_bytes, align_bytes: 1 });
+        // SAFETY: the slot as in `allocate`; the block is live and no longer used, or the heap reports misuse.
         scene::measured(most, || unsafe { self.heap.slot(self.number).deallocate(block.pointer) });
     }
 
@@ -324,6 +330,30 @@ pub fn grows<C: Fixture>() {
     drop(user);
     other.join().expect("the thread ends");
     test.close([block]);
+}
+
+thread_local! {
+    /// Double frees that the heap reported; loom's threads all run on one thread of the operating system.
+    static DOUBLE_FREES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Two threads free the same block, and no thread allocates: the heap reports one of them.
+pub fn two_free<C: Fixture>() {
+    rtalloc::hook::set_misuse_hook(Some(|misuse| {
+        DOUBLE_FREES.set(DOUBLE_FREES.get() + usize::from(misuse.kind == MisuseKind::DoubleFree));
+    }));
+    DOUBLE_FREES.set(0);
+    let test = TestHeap::<C::Heap>::new(C::config());
+    scene::share();
+    let mut user = test.user(0);
+    let block = user.allocate(C::SIZE_BYTES).expect("a fresh heap has room");
+    scene::disown(block.pointer, block.size_bytes);
+    let other = test.thread(1, move |mut user| user.deallocate(block));
+    user.deallocate(block);
+    drop(user);
+    other.join().expect("the thread ends");
+    assert!(scene::is_void() || DOUBLE_FREES.get() == 1, "{} of two frees were reported", DOUBLE_FREES.get());
+    test.close([]);
 }
 
 /// The whole heap comes and goes, then a small block comes, while another thread allocates a small one.

@@ -9,7 +9,8 @@
 //! Each granule of allocated memory is a loom cell. Its owner writes it after the allocation and before the free, so
 //! that loom detects an owner whose accesses are not ordered after the previous owner's.
 
-use crate::controls::{Control, Half, Site};
+use crate::controls::{Half, Mutation, Site};
+use crate::mutants::{Change, Moment};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 use rtalloc::concurrent::atomics::{Atomics, Rmw, Step, Word, reading};
@@ -82,6 +83,22 @@ struct Ledger {
     most: Option<Steps>,
 }
 
+/// A step that a mutation postpones.
+struct Postponed {
+    until: Moment,
+    step: Box<dyn FnOnce()>,
+}
+
+/// What a thread did, for mutations that depend on it.
+#[derive(Default)]
+struct Trace {
+    /// Its last load of each word.
+    loaded: HashMap<usize, usize>,
+    /// The words that its current operation has changed.
+    changed: BTreeSet<usize>,
+    postponed: Vec<Postponed>,
+}
+
 /// State of the explored model in an operating-system thread; all of loom's threads run on it.
 #[derive(Default)]
 struct Stage {
@@ -104,7 +121,9 @@ struct Stage {
     ledgers: HashMap<loom::thread::ThreadId, Ledger>,
     /// Every access that orders anything, with its halves.
     ordered: BTreeSet<(Site, Half)>,
-    weakened: Option<Control>,
+    mutation: Option<Mutation>,
+    /// What each thread did, if a step is changed.
+    traces: HashMap<loom::thread::ThreadId, Trace>,
     executions: usize,
     /// Most steps of any operation.
     longest: usize,
@@ -121,7 +140,7 @@ fn stage<R>(look: impl FnOnce(&mut Stage) -> R) -> R {
 }
 
 /// Begins the exploration of a model, with only the learned shared words.
-pub fn reset(model: &'static str, region_bytes: usize, stores_are_ordered: bool, weakened: Option<Control>) {
+pub fn reset(model: &'static str, region_bytes: usize, stores_are_ordered: bool, mutation: Option<Mutation>) {
     let memory = stage(|stage| stage.memory.filter(|_| stage.region_bytes == region_bytes && stage.model == model));
     let memory = memory.unwrap_or_else(|| {
         let layout = Layout::from_size_align(region_bytes, ALIGN_BYTES).expect("a small layout");
@@ -138,7 +157,7 @@ pub fn reset(model: &'static str, region_bytes: usize, stores_are_ordered: bool,
             memory: Some(memory),
             region_bytes,
             stores_are_ordered,
-            weakened,
+            mutation,
             known,
             ..Stage::default()
         };
@@ -165,6 +184,7 @@ pub fn region() -> &'static mut [MaybeUninit<u8>] {
         stage.granules.clear();
         stage.owned.clear();
         stage.ledgers.clear();
+        stage.traces.clear();
         let memory = stage.memory.expect("a model was started");
         // SAFETY: the memory is this long; the heap of the previous execution no longer exists.
         unsafe {
@@ -210,7 +230,33 @@ pub fn is_void() -> bool {
 
 /// The threads have ended: the region has one user again.
 pub fn gather() {
+    perform(None, &[Moment::AfterNextRmw, Moment::AfterOperation]);
     stage(|stage| stage.is_shared = false);
+}
+
+/// Performs what a mutation postponed to one of these moments: of this thread, or of all.
+fn perform(thread: Option<loom::thread::ThreadId>, moments: &[Moment]) {
+    let due: Vec<Postponed> = stage(|stage| {
+        let traces = stage.traces.iter_mut().filter(|(id, _)| thread.is_none_or(|thread| thread == **id));
+        traces.flat_map(|(_, trace)| trace.postponed.extract_if(.., |one| moments.contains(&one.until))).collect()
+    });
+    due.into_iter().for_each(|postponed| (postponed.step)());
+}
+
+/// Whether a step of the algorithm is changed in this exploration.
+fn has_changed_step() -> bool {
+    stage(|stage| matches!(stage.mutation, Some(Mutation::Step(_))))
+}
+
+/// The trace of this thread.
+fn trace<R>(look: impl FnOnce(&mut Trace) -> R) -> R {
+    let me = loom::thread::current().id();
+    stage(|stage| look(stage.traces.entry(me).or_default()))
+}
+
+/// Postpones a step of this thread.
+fn postpone(until: Moment, step: impl FnOnce() + 'static) {
+    trace(|trace| trace.postponed.push(Postponed { until, step: Box::new(step) }));
 }
 
 /// # Safety
@@ -283,8 +329,13 @@ pub fn write(block: NonNull<u8>, len_bytes: usize) {
 /// Performs an operation of this thread, which must end within `most` steps.
 pub fn measured<R>(most: Option<Steps>, operation: impl FnOnce() -> R) -> R {
     let me = loom::thread::current().id();
-    stage(|stage| stage.ledgers.insert(me, Ledger { taken: Steps::default(), most }));
+    perform(Some(me), &[Moment::AfterOperation]);
+    stage(|stage| {
+        stage.ledgers.insert(me, Ledger { taken: Steps::default(), most });
+        stage.traces.entry(me).and_modify(|trace| trace.changed.clear());
+    });
     let answer = operation();
+    perform(Some(me), &[Moment::AfterNextRmw]);
     stage(|stage| {
         let ledger = stage.ledgers.remove(&me).expect("inserted above");
         stage.longest = stage.longest.max(ledger.taken.total());
@@ -292,24 +343,35 @@ pub fn measured<R>(most: Option<Steps>, operation: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// The model checker's atomics, with steps counted and with the order of the mutated access weakened.
+/// The model checker's atomics, with steps counted and with the mutation of the exploration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loomed;
 
-/// The word of an access, unless it is not shared, and its order.
+/// An access to a shared word: the word, its order, and how a mutation changes it.
+struct Access {
+    word: Rc<SharedWord>,
+    order: Ordering,
+    change: Option<Change>,
+}
+
+/// The access, unless the word is not shared.
 #[track_caller]
-fn access<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<SharedWord>>, Ordering) {
+fn access<W: Word>(cell: *mut W, step: Step, order: Ordering) -> Option<Access> {
     let site = Site::of(Location::caller(), step);
     let address = cell.expose_provenance();
     // Drops in a failed execution are not part of the model.
     let is_shared = stage(|stage| stage.is_shared) && !std::thread::panicking();
     if !is_shared {
-        return (None, order);
+        return None;
     }
     let me = loom::thread::current().id();
-    let (word, order) = stage(|stage| {
+    let (word, order, change) = stage(|stage| {
         stage.ordered.extend(site.halves(order).map(|half| (site, half)));
-        let order = stage.weakened.map_or(order, |control| control.weaken(site, order));
+        let (order, change) = match stage.mutation {
+            Some(Mutation::Order(control)) => (control.weaken(site, order), None),
+            Some(Mutation::Step(changed)) => (order, changed.at(site)),
+            None => (order, None),
+        };
         if let Some(ledger) = stage.ledgers.get_mut(&me) {
             match step {
                 Step::Load => ledger.taken.loads += 1,
@@ -324,7 +386,7 @@ fn access<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<Shar
             );
         }
         if stage.words.contains_key(&address) {
-            return (stage.words.get(&address).cloned(), order);
+            return (stage.words.get(&address).cloned(), order, change);
         }
         let width = size_of::<W>();
         let start = stage.memory.expect("a model was started").addr().get();
@@ -332,7 +394,7 @@ fn access<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<Shar
         let near = stage.known.range(..address + width).next_back();
         assert!(near.is_none_or(|(&at, &wide)| at + wide <= address), "a word of two widths, at {site}");
         LEARNED.with_borrow_mut(|learned| learned.entry(stage.model).or_default().insert(address - start, width));
-        (None, order)
+        (None, order, change)
     });
     let Some(word) = word else { panic_any(NewWord) };
     if step != Step::Store {
@@ -340,7 +402,7 @@ fn access<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<Shar
         let raw = unsafe { cell.read() }.widen();
         assert!(is_void() || raw == word.last.get(), "a shared word was written by a plain write, before {site}");
     }
-    (Some(word), order)
+    Some(Access { word, order, change })
 }
 
 /// An RMW of a word is ordered after every store to it that is not ordered after the RMW.
@@ -373,76 +435,187 @@ fn changed<W: Word>(old: usize, change: Rmw, operand: usize) -> usize {
     W::narrow(new).widen()
 }
 
-// SAFETY: loom's atomics of the same name, or plain accesses while only one thread uses the region.
-unsafe impl Atomics for Loomed {
-    #[track_caller]
-    unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
-        let (word, order) = access(cell, Step::Load, order);
-        let Some(word) = word else {
-            // SAFETY: the cell is valid, and loom's threads run one at a time.
-            return unsafe { cell.read() };
-        };
-        W::narrow(with_width!(&word.atom, atomic, _narrow => atomic.load(order)))
+impl SharedWord {
+    fn load(&self, order: Ordering) -> usize {
+        with_width!(&self.atom, atomic, _narrow => atomic.load(order))
     }
 
-    #[track_caller]
-    unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
-        let (word, order) = access(cell, Step::Store, order);
-        let Some(word) = word else {
-            // SAFETY: the cell is valid, and loom's threads run one at a time.
-            return unsafe { cell.write(value) };
-        };
-        let value = value.widen();
+    /// # Safety
+    ///
+    /// `cell` is this word's, valid for writes; here and below.
+    unsafe fn store<W: Word>(&self, cell: *mut W, value: usize, order: Ordering) {
         if stage(|stage| stage.stores_are_ordered && !stage.is_void) {
-            word.stores.with_mut(|_| ());
+            self.stores.with_mut(|_| ());
         }
         // An RMW reads the last write before it. loom does not preserve that: it may order a store of another thread
         // before a finished RMW that read an older value, and the store is lost (`reach`). So the store follows an RMW
         // that changes nothing, and an execution in which another thread writes between the two is ignored.
-        if word.is_changed.get() {
-            with_width!(&word.atom, atomic, narrow => atomic.fetch_or(narrow(0), Ordering::Relaxed));
+        if self.is_changed.get() {
+            with_width!(&self.atom, atomic, narrow => atomic.fetch_or(narrow(0), Ordering::Relaxed));
         }
-        let writes = word.writes.get();
-        with_width!(&word.atom, atomic, narrow => {
+        let writes = self.writes.get();
+        with_width!(&self.atom, atomic, narrow => {
             atomic.store(narrow(value), order);
             narrow(0)
         });
-        if word.is_changed.get() && word.writes.get() != writes {
+        if self.is_changed.get() && self.writes.get() != writes {
             stage(|stage| stage.is_void = true);
             loom::skip_branch();
         }
         // SAFETY: `cell` is valid for writes.
-        unsafe { put(cell, &word, value) };
+        unsafe { put(cell, self, value) };
+    }
+
+    /// Returns the previous value, as the following do.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    unsafe fn modify<W: Word>(&self, cell: *mut W, change: Rmw, operand: usize, order: Ordering) -> usize {
+        self.is_changed.set(true);
+        let old = with_width!(&self.atom, atomic, narrow => match change {
+            Rmw::Add => atomic.fetch_add(narrow(operand), order),
+            Rmw::And => atomic.fetch_and(narrow(operand), order),
+            Rmw::Or => atomic.fetch_or(narrow(operand), order),
+            Rmw::Swap => atomic.swap(narrow(operand), order),
+        });
+        order_after_stores(self);
+        // SAFETY: `cell` is valid for writes.
+        unsafe { put(cell, self, changed::<W>(old, change, operand)) };
+        old
+    }
+
+    /// # Safety
+    ///
+    /// As above.
+    unsafe fn compare_exchange<W: Word>(
+        &self,
+        cell: *mut W,
+        expected: usize,
+        value: usize,
+        order: Ordering,
+    ) -> Result<usize, usize> {
+        let mut is_exchanged = false;
+        self.is_changed.set(true);
+        let old = with_width!(&self.atom, atomic, narrow => {
+            match atomic.compare_exchange(narrow(expected), narrow(value), order, reading(order)) {
+                Ok(old) => {
+                    is_exchanged = true;
+                    old
+                }
+                Err(old) => old,
+            }
+        });
+        order_after_stores(self);
+        if !is_exchanged {
+            return Err(old);
+        }
+        // SAFETY: `cell` is valid for writes.
+        unsafe { put(cell, self, value) };
+        Ok(old)
+    }
+
+    /// Reads the latest value and then writes another, in two steps; nothing for `None`, which is an error.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    unsafe fn torn<W: Word>(
+        &self,
+        cell: *mut W,
+        new: impl FnOnce(usize) -> Option<usize>,
+        order: Ordering,
+    ) -> Result<usize, usize> {
+        // SAFETY: by this function's contract. An RMW that changes nothing reads the latest value.
+        unsafe {
+            let old = self.modify(cell, Rmw::Or, 0, reading(order));
+            let Some(new) = new(old) else { return Err(old) };
+            self.modify(cell, Rmw::Swap, new, order);
+            Ok(old)
+        }
+    }
+}
+
+/// The thread has performed an RMW.
+fn performed(address: usize) {
+    if has_changed_step() {
+        trace(|trace| trace.changed.insert(address));
+        perform(Some(loom::thread::current().id()), &[Moment::AfterNextRmw]);
+    }
+}
+
+// SAFETY: loom's atomics of the same name, or plain accesses while only one thread uses the region; but for an
+// intentional mutation.
+unsafe impl Atomics for Loomed {
+    #[track_caller]
+    unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
+        let Some(Access { word, order, .. }) = access(cell, Step::Load, order) else {
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
+            return unsafe { cell.read() };
+        };
+        let value = word.load(order);
+        if has_changed_step() {
+            trace(|trace| trace.loaded.insert(cell.addr(), value));
+        }
+        W::narrow(value)
+    }
+
+    #[track_caller]
+    unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
+        let Some(Access { word, order, change }) = access(cell, Step::Store, order) else {
+            // SAFETY: the cell is valid, and loom's threads run one at a time.
+            return unsafe { cell.write(value) };
+        };
+        let value = value.widen();
+        // SAFETY: the cell is valid, and remains so: the region is never freed.
+        let step = move || unsafe { word.store(cell, value, order) };
+        match change {
+            Some(Change::Postponed(until)) => postpone(until, step),
+            Some(Change::PostponedIfZero(until)) if value == 0 => postpone(until, step),
+            Some(Change::PostponedUnlessZero(until)) if value != 0 => postpone(until, step),
+            _ => step(),
+        }
     }
 
     #[track_caller]
     unsafe fn modify<W: Word>(cell: *mut W, change: Rmw, operand: W, order: Ordering) -> W {
-        let (word, order) = access(cell, Step::Modify(change), order);
         let operand = operand.widen();
-        let Some(word) = word else {
+        let Some(Access { word, order, change: mutant }) = access(cell, Step::Modify(change), order) else {
             // SAFETY: the cell is valid, and loom's threads run one at a time.
             let old = unsafe { cell.read() };
             // SAFETY: the cell is valid, and loom's threads run one at a time.
             unsafe { cell.write(W::narrow(changed::<W>(old.widen(), change, operand))) };
             return old;
         };
-        word.is_changed.set(true);
-        let old = with_width!(&word.atom, atomic, narrow => match change {
-            Rmw::Add => atomic.fetch_add(narrow(operand), order),
-            Rmw::And => atomic.fetch_and(narrow(operand), order),
-            Rmw::Or => atomic.fetch_or(narrow(operand), order),
-            Rmw::Swap => atomic.swap(narrow(operand), order),
-        });
-        order_after_stores(&word);
-        // SAFETY: `cell` is valid for writes.
-        unsafe { put(cell, &word, changed::<W>(old, change, operand)) };
+        // SAFETY: the cell is valid, and remains so: the region is never freed.
+        let old = unsafe {
+            match mutant {
+                Some(Change::Load) => word.load(reading(order)),
+                Some(Change::LeftOut) => 0,
+                Some(Change::LeftOutAsUndo) if trace(|trace| trace.changed.contains(&cell.addr())) => 0,
+                Some(Change::AsLoaded) => trace(|trace| trace.loaded[&cell.addr()]),
+                Some(Change::Torn) => {
+                    let new = |old| Some(changed::<W>(old, change, operand));
+                    word.torn(cell, new, order).unwrap_or_else(|old| old)
+                }
+                Some(Change::Masked(mask)) => word.modify(cell, change, operand & mask, order),
+                Some(Change::Postponed(until)) => {
+                    let late = word.clone();
+                    postpone(until, move || {
+                        late.modify(cell, change, operand, order);
+                    });
+                    return W::narrow(word.last.get());
+                }
+                _ => word.modify(cell, change, operand, order),
+            }
+        };
+        performed(cell.addr());
         W::narrow(old)
     }
 
     #[track_caller]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
-        let (word, order) = access(cell, Step::CompareExchange, order);
-        let Some(word) = word else {
+        let Some(Access { word, order, change }) = access(cell, Step::CompareExchange, order) else {
             // SAFETY: the cell is valid, and loom's threads run one at a time.
             let old = unsafe { cell.read() };
             if old != current {
@@ -453,23 +626,14 @@ unsafe impl Atomics for Loomed {
             return Ok(old);
         };
         let (expected, value) = (current.widen(), new.widen());
-        let mut is_exchanged = false;
-        word.is_changed.set(true);
-        let old = with_width!(&word.atom, atomic, narrow => {
-            match atomic.compare_exchange(narrow(expected), narrow(value), order, reading(order)) {
-                Ok(old) => {
-                    is_exchanged = true;
-                    old
-                }
-                Err(old) => old,
+        // SAFETY: the cell is valid.
+        let answer = unsafe {
+            match change {
+                Some(Change::Torn) => word.torn(cell, |old| (old == expected).then_some(value), order),
+                _ => word.compare_exchange(cell, expected, value, order),
             }
-        });
-        order_after_stores(&word);
-        if is_exchanged {
-            // SAFETY: `cell` is valid for writes.
-            unsafe { put(cell, &word, value) };
-            return Ok(W::narrow(old));
-        }
-        Err(W::narrow(old))
+        };
+        performed(cell.addr());
+        answer.map(W::narrow).map_err(W::narrow)
     }
 }

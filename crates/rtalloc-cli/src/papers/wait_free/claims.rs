@@ -250,8 +250,8 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     let local = found.local.as_ref().and_then(|local| local.as_ref().ok());
     claims.push(
         Claim::new(
-            "pooled arenas, a single thread: within 15 % of single-threaded TLSF in mean ticks, with every load",
-            local.map(|local| local.loads.iter().all(|load| load.ratio[1] <= 1.15)),
+            "pooled arenas, a single thread: within 10 % of single-threaded TLSF in mean ticks, with every load",
+            local.map(|local| local.loads.iter().all(|load| load.ratio[1] <= 1.1)),
             local.map_or_else(
                 || "not measured".into(),
                 |local| {

@@ -60,25 +60,22 @@ impl Plan {
         (bytes.wrapping_sub(1) >> self.chunk_log2).wrapping_add(1)
     }
 
-    /// Chunks of a piece for a block that needs so many bytes, or `length` chunks: where it fills less than three fourths
-    /// of them, as many as several such blocks fill to three fourths or more, if there is such a number up to 4. (Of blocks
-    /// up to half a chunk, a chunk has several anyway.)
+    /// Chunks of a piece for a block that needs so many bytes, or `length` chunks: where it fills less than two thirds of
+    /// them, as many as several such blocks fill better. (Of blocks up to half a chunk, a chunk has several anyway.)
     ///
     /// | chunks that the block fills | chunks of the piece | such blocks in it |
     /// |---|---|---|
     /// | 1/2 to 7/12 | 4 | 6 or 7 |
     /// | 7/12 to 2/3 | 2 | 3 |
-    /// | 2/3 to 3/4 | 3 | 4 |
     /// | 1 to 4/3 | 4 | 3 |
-    /// | 4/3 to 3/2 | 3 | 2 |
     #[inline(always)]
     pub(super) fn piece_for(&self, bytes: usize, length: usize) -> usize {
         const { assert!(PIECE_CHUNKS == 4) };
         /// A digit for each twelfth of a chunk, from the seventh on.
-        const CHUNKS: u64 = 0x3344_4411_1324;
+        const CHUNKS: u64 = 0x44_4411_1124;
         // If the product overflows, the piece has another number of chunks, from 1 to 4.
         let twelfth = (bytes.wrapping_mul(12).wrapping_sub(1) >> self.chunk_log2).wrapping_sub(6);
-        if twelfth < 12 { (CHUNKS >> (4 * twelfth)) as usize & 7 } else { length }
+        if twelfth < 10 { (CHUNKS >> (4 * twelfth)) as usize & 7 } else { length }
     }
 
     /// The chunk at an address, if there is one.

@@ -7,14 +7,15 @@
 //! block.
 //!
 //! Each slot has a sequential heap of its own, [`Tlsf`] by default, which no other thread touches. It begins without
-//! memory. If none of its free blocks serves a request, the slot takes a run of 1 to 4 chunks from the pool and lends it
-//! to its heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its last block is freed; each slot keeps the
-//! piece of a single chunk that it took last, its *spare*, so that repeated allocation and free of one block does not
-//! access the pool. A request that needs more than 4 chunks, or fills its chunks so well that a piece for it would need
-//! one more, takes a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the
-//! pool at once. A slot that frees another block of another slot pushes it to a *remote-free queue* of the owner
-//! ([`remote_queue`]). The owner frees at most K blocks of its queues (`reclaim_budget`) when it allocates. Frees that it
-//! has collected from a queue but not yet processed wait in the slot's own *chain*.
+//! memory. If none of its free blocks serves a request, the slot takes a run of 1 to 4 chunks from the pool, as many as
+//! such blocks fill well, and lends it to its heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its
+//! last block is freed; each slot keeps the piece of a single chunk that it took last, its *spare*, so that repeated
+//! allocation and free of one block does not access the pool. A request that needs more than 4 chunks, or fills its
+//! chunks so well that a piece for it would need one more, takes a run of chunks for itself, a *long block*. Any slot
+//! may free a long block: its chunks are in the pool at once. A slot that frees another block of another slot pushes it
+//! to a *remote-free queue* of the owner ([`remote_queue`]). The owner frees at most K blocks of its queues
+//! (`reclaim_budget`) when it allocates. Frees that it has collected from a queue but not yet processed wait in the
+//! slot's own *chain*.
 //!
 //! ```text
 //! slot 0                       slot 1
@@ -95,7 +96,7 @@
 //!   same operation gives the piece back, unless it is the spare. A new spare is recorded only when a chunk is taken, and
 //!   an empty old one goes back first. A piece is taken for a block that it serves at once. So a slot with L such blocks
 //!   has at most L pieces and a spare: it withholds from others at most 4 chunks for each block, less the block, and one
-//!   chunk. A block withholds as much only if a larger one that shared its piece was freed.
+//!   chunk. A block of at most half a chunk withholds as much only if a larger one that shared its piece was freed.
 //!   `a_slot_withholds_no_more_than_the_bound` attains this.
 //! - *The spare*, if it is empty, goes back with the slot's next request to the pool, and with [`reclaim`].
 //! - *A heap that keeps freed blocks* ([`Cached`]) keeps their pieces, too: they count as live above. It frees them when
@@ -105,7 +106,8 @@
 //! - A piece loses one granule. Its blocks do not coalesce with those of other pieces.
 //! - All heaps reach the whole region: with tags of 32 bits it has at most 4 GiB.
 //! - Fixed: 192 bytes for a slot, a row of queues, and its heap's control structure, planned for 4 chunks; 4 bytes for
-//!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3 KiB; 9 slots in 64 MiB: 256 KiB.
+//!   each chunk; what aligns the first chunk to its length. 3 slots in 48 KiB: 3.5 KiB; 10 slots in 256 KiB: 11 KiB; 9
+//!   slots in 64 MiB: 256 KiB.
 //! - *Queued remote frees* are freed, but count as used until they are taken back. With K >= 2, an owner that keeps
 //!   allocating takes back two for every block it hands out, so a backlog shrinks by one with every allocation: a block
 //!   waits for no more allocations than there were live blocks when it was queued. (Where slots share a pending bit, a

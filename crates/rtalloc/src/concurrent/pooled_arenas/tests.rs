@@ -5,7 +5,7 @@ extern crate std;
 use super::remote_queue::{PendingBits, Pushed};
 use super::*;
 use crate::adapt::cached::Remains;
-use crate::adapt::{Global, Memory, Numbered};
+use crate::adapt::{Bounded, CurrentSlot, Global, Memory, Numbered};
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::atomics::{Listener, Step, WithListener};
 use crate::contract::{AllocError, Claim, Misuse, MisuseKind, SharedError, Slot};
@@ -988,14 +988,40 @@ fn threads_free_each_others_blocks() {
     assert_eq!(fresh, settled(&mut heap));
 }
 
+/// A source of slots whose callers insist, as those of `ThreadSlots` do.
+struct Insisting;
+
+// SAFETY: one thread uses the heap, and its number changes between operations.
+unsafe impl CurrentSlot for Insisting {
+    const EXCLUSIVE: bool = true;
+    const INSISTS: bool = true;
+
+    fn hint(&self) -> usize {
+        NUMBER.get()
+    }
+
+    fn own(&self, slots: usize) -> Option<usize> {
+        Some(NUMBER.get()).filter(|&number| number < slots)
+    }
+
+    fn elsewhere<T>(&self, _slots: usize, _operation: impl FnMut(usize) -> Option<T>) -> Option<T> {
+        panic!("a request in another slot")
+    }
+}
+
 /// README's heap for firmware, with as many frees queued as fit: a request through the global allocator is one
 /// operation of its slot, whose bound does not depend on how many these are.
 #[test]
 fn a_request_of_the_global_allocator_is_one_of_its_slot() {
-    static MEMORY: Memory<{ 48 << 10 }> = Memory::new();
     // SAFETY: one thread uses the heap, and its number changes between operations.
     let numbered = unsafe { Numbered::new(|| NUMBER.get()) };
-    let global: Global<Heap, Numbered> = Global::configured(&MEMORY, numbered, config(3, 0));
+    static NUMBERED: Memory<{ 48 << 10 }> = Memory::new();
+    requests_are_operations_of_a_slot(Global::configured(&NUMBERED, numbered, config(3, 0)));
+    static BOUNDED: Memory<{ 48 << 10 }> = Memory::new();
+    requests_are_operations_of_a_slot(Global::configured(&BOUNDED, Bounded(Insisting), config(3, 0)));
+}
+
+fn requests_are_operations_of_a_slot(global: Global<Heap, impl CurrentSlot>) {
     let bound = global.heap().unwrap().max_steps(Operation::Allocate { size_bytes: 12_000, align_bytes: 8 }).unwrap();
     let mut small: Vec<_> = from_fn(|| global.allocate_bytes(12, 4).ok()).collect();
     assert!(small.len() > 1500, "{}", small.len());
@@ -1106,14 +1132,14 @@ fn a_slot_withholds_no_more_than_the_bound() {
     assert_eq!(outside(&heap), 1, "the spare");
 }
 
-/// A piece for a block that fills less than three fourths of its chunks has more, of which several such blocks fill three
-/// fourths, if there is such a number of chunks and they are free.
+/// A piece for a block that fills less than two thirds of its chunks has more, which several such blocks fill better, if
+/// they are free.
 #[test]
 fn a_piece_is_as_long_as_its_blocks_fill_well() {
     const BYTES: usize = 512;
     for size in 1..PIECE_CHUNKS * BYTES {
         let (block, needed) = (<Tlsf<'_> as InPieces>::piece_bytes(size, 8).unwrap(), size.div_ceil(BYTES));
-        let fills = |blocks: usize, chunks: usize| 4 * blocks * block >= 3 * chunks * BYTES;
+        let fills = |blocks: usize, chunks: usize| 3 * blocks * block >= 2 * chunks * BYTES;
         let all = heap(8, config(1, BYTES));
         let mut user = all.claim(0).unwrap();
         user.allocate_bytes(size, 8).unwrap();
@@ -1124,7 +1150,7 @@ fn a_piece_is_as_long_as_its_blocks_fill_well() {
             let better = (needed..=PIECE_CHUNKS).find(|&chunks| fills(chunks * BYTES / block, chunks));
             assert!(2 * block <= BYTES || fills(1, run) || better.is_none(), "{size} bytes: {better:?} chunks");
         } else {
-            assert!(4 * block <= 3 * needed * BYTES && run <= PIECE_CHUNKS, "{size} bytes: {run} chunks");
+            assert!(3 * block <= 2 * needed * BYTES && run <= PIECE_CHUNKS, "{size} bytes: {run} chunks");
             assert!(fills(held, run), "{held} of {size} bytes in {run} chunks");
         }
         // With no chunk beyond those that it needs.
