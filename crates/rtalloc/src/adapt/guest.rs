@@ -51,7 +51,7 @@
 //! | made in 128 MiB |  | 99 | 4 | 13,957 | 13,992 | 585 | 13,994 |  |
 //!
 //! rustc 1.95.0 (59807616e 2026-04-14).
-//! Measured 2026-11-29 at 552a4aad by `ci/zkvm.sh --update`.
+//! Measured 2026-11-29 at 7998b519 by `ci/zkvm.sh --update`.
 //! <!-- end -->
 //!
 //! On `p2`, half-fit without validation executes fewer instructions than `Guest`, for an allocation and for a free.
