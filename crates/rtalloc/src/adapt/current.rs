@@ -35,8 +35,8 @@ pub unsafe trait CurrentSlot: Send + Sync {
     /// A number that other callers may have too: where to start, for heaps whose slots are not exclusive.
     fn hint(&self) -> usize;
 
-    /// The caller's number, if it has one of its own: less than `slots`, and no other caller has it until
-    /// the operation that follows has ended. [`with`](Self::with) serves the others.
+    /// The caller's number, if it has one of its own: less than `slots`, the slots of a heap, and no other caller has it
+    /// until the operation that follows has ended. [`with`](Self::with) serves the others.
     #[inline(always)]
     fn own(&self, slots: usize) -> Option<usize> {
         let _ = slots;
@@ -141,7 +141,7 @@ unsafe impl CurrentSlot for Numbered {
 /// refused. So one of a caller with a slot of its own has the bound of the slot's operation, or of up to 17 where it is
 /// refused as `Contended`, also with `ThreadSlots`. It may be refused as
 /// [`Pending`](crate::contract::SharedError::Pending), as with [`Numbered`]. A caller without a slot of its own is
-/// served as the other type does it: with `ThreadSlots` it waits for the lock of the last slot.
+/// served as the other type does it: with `ThreadSlots` it takes a free one, or waits for the lock of the last one.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {

@@ -241,7 +241,8 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
         // Apart, so that the operation is inlined into the usual path.
         let answer = match self.own() {
             Some(mut slot) => slot.allocate_bytes(size_bytes, align_bytes),
-            None => self.allocate_for_other(size_bytes, align_bytes).into(),
+            None if C::SERVES_OTHERS => self.allocate_for_other(size_bytes, align_bytes).into(),
+            None => return Err(NO_SLOT),
         };
         match answer {
             Ok(block) => Ok(block),

@@ -7,9 +7,10 @@
 //! block.
 //!
 //! Each slot has a sequential heap of its own, [`Tlsf`] by default, which no other thread touches. It begins without
-//! memory. If none of its free blocks serves a request, the slot takes a run of 1 to 4 chunks from the pool, as many as
-//! such blocks fill well, and lends it to its heap as a *piece* ([`InPieces`]). A piece goes back to the pool when its
-//! last block is freed; each slot keeps the piece of a single chunk that it took last, its *spare*, so that repeated
+//! memory. If none of its free blocks serves a request, the slot takes a run of 1 to 4 chunks from the pool and lends
+//! it to its heap as a *piece* ([`InPieces`]): as few as the request needs or, after a request for which that left more
+//! than a third unused, as many as several such blocks fill better. A piece goes back to the pool when its last block
+//! is freed; each slot keeps the piece that it took last for a block of at most a chunk, its *spare*, so that repeated
 //! allocation and free of one block does not access the pool. A request that needs more than 4 chunks, or fills its
 //! chunks so well that a piece for it would need one more, takes a run of chunks for itself, a *long block*. Any slot
 //! may free a long block: its chunks are in the pool at once. A slot that frees another block of another slot pushes it
@@ -92,12 +93,13 @@
 //!
 //! - Any slot may have any part of the region, and a request may be as long as the longest run of free chunks.
 //! - *What a slot withholds.* Between two operations of a slot, each of its pieces has a live block or one whose free
-//!   waits in a queue, except for the spare. Why: a piece becomes empty only when a block in it is freed. The
-//!   same operation gives the piece back, unless it is the spare. A new spare is recorded only when a chunk is taken, and
-//!   an empty old one goes back first. A piece is taken for a block that it serves at once. So a slot with L such blocks
-//!   has at most L pieces and a spare: it withholds from others at most 4 chunks for each block, less the block, and one
-//!   chunk. A block of at most half a chunk withholds as much only if a larger one that shared its piece was freed.
-//!   `a_slot_withholds_no_more_than_the_bound` attains this.
+//!   waits in a queue, except for the spare. Why: a piece becomes empty only when a block in it is freed. The same
+//!   operation gives the piece back, unless it is the spare. A new spare is recorded only when a piece is taken, and an
+//!   empty old one goes back first. A piece is taken for a block that it serves at once. So a slot with L such blocks
+//!   has at most L pieces and a spare: it withholds from others at most 4 chunks for each block, less the block, and as
+//!   many for the spare. A block that with its alignment's gap needs at most half a chunk withholds more than one chunk
+//!   only if a larger one that shared its piece was freed; the spare has more than one chunk only after two such larger
+//!   blocks. `a_slot_withholds_no_more_than_the_bound` attains this.
 //! - *The spare*, if it is empty, goes back with the slot's next request to the pool, and with [`reclaim`].
 //! - *A heap that keeps freed blocks* ([`Cached`]) keeps their pieces, too: they count as live above. It frees them when
 //!   the pool has no run for a request of its slot, which is then served or refused anew, and with [`reclaim`].
@@ -244,8 +246,12 @@ struct Place<H, A: Atomics> {
 struct Own<H> {
     /// Queued frees that were collected but not processed: the latest one, or 0.
     chain: Cell<usize>,
-    /// Address of the piece of one chunk that was taken last, or 0: it is not given back when it becomes empty.
+    /// Address of the piece that was taken last for a block of at most a chunk, or 0: it is not given back when it
+    /// becomes empty.
     spare: Cell<usize>,
+    /// The checksum, if the piece taken last was for a block that fills less than two thirds of the chunks it needs;
+    /// otherwise 0.
+    fits_badly: Cell<usize>,
     /// Number of the slot, plus 1.
     owner: usize,
     /// The slot's heap: one pointer, which is never written again. Users of the heap make a copy.
@@ -584,6 +590,7 @@ unsafe impl<'r, H: InPieces<'r> + 'r, A: Atomics> SharedAllocator<'r> for Pooled
             let mut own = Own {
                 chain: Cell::new(0),
                 spare: Cell::new(0),
+                fits_badly: Cell::new(0),
                 owner: slot + 1,
                 heap: ManuallyDrop::new(heap),
                 seal: 0,

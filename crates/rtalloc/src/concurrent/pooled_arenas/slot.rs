@@ -314,14 +314,14 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
     fn give_spare(&mut self) {
         let plan = self.view.plan();
         let spare = self.own().spare.get();
-        let piece = spare..spare.wrapping_add(plan.chunk_bytes());
-        let Some(first) = plan.chunk_at(spare) else { return };
+        let Some((first, entry)) = self.view.entry_at(spare) else { return };
+        let piece = spare..spare.wrapping_add(plan.bytes_of(entry.run()));
         // SAFETY: the spare piece is this slot's.
         unsafe {
             if self.arena().is_empty(piece.clone()) {
                 self.own().spare.set(0);
                 self.arena().withdraw(piece);
-                self.give_back(first, 1);
+                self.give_back(first, entry.run());
             }
         }
     }
@@ -466,8 +466,12 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         let piece_bytes = H::piece_bytes(size_bytes, align_bytes)
             .filter(|&bytes| length <= plan.piece_chunks() && plan.chunks_for(bytes) <= length);
         let missed = if let Some(bytes) = piece_bytes {
-            match self.view.pool().take_piece(length, plan.piece_for(bytes, length)) {
-                Ok(chunks) => return Ok(self.allocate_in_piece(chunks, size_bytes, align_bytes)),
+            let fitting = plan.piece_for(bytes, length);
+            // The first such block gets no more chunks than it needs: others may not follow.
+            let fits_badly = if fitting > length { self.own().seal } else { 0 };
+            let most = if self.own().fits_badly.replace(fits_badly) != 0 { fitting } else { length };
+            match self.view.pool().take_piece(length, most) {
+                Ok(chunks) => return Ok(self.allocate_in_piece(chunks, length, size_bytes, align_bytes)),
                 Err(missed) => missed,
             }
         } else {
@@ -494,14 +498,20 @@ impl<'h, 'r, H: InPieces<'r>, A: Atomics> PooledSlot<'h, 'r, H, A> {
         })
     }
 
-    /// Lends chunks that were taken from the pool to the slot's heap for a request that they serve.
+    /// Lends chunks that were taken from the pool to the slot's heap for a request that `length` of them serve.
     #[inline(always)]
-    fn allocate_in_piece(&mut self, chunks: Range<usize>, size_bytes: usize, align_bytes: usize) -> NonNull<u8> {
+    fn allocate_in_piece(
+        &mut self,
+        chunks: Range<usize>,
+        length: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> NonNull<u8> {
         let (first, run) = (chunks.start, chunks.end.wrapping_sub(chunks.start));
         let owner = self.own().owner as u32;
         self.view.set_entries(first, run, Entry::first(owner, 0));
         self.view.set_entry(first, Entry::first(owner, run));
-        if run == 1 {
+        if length == 1 {
             self.own().spare.set(self.view.plan().address_of(first));
         }
         // SAFETY: the chunks are this slot's from now on, in the span, at most as many as planned, and enough.
@@ -752,6 +762,7 @@ unsafe impl<'r, H: InPieces<'r>, A: Atomics> Slot for PooledSlot<'_, 'r, H, A> {
         if taken < budget {
             self.deallocate_kept();
             self.give_spare();
+            self.own().fits_badly.set(0);
         }
         taken
     }

@@ -1105,7 +1105,7 @@ fn a_double_free_after_the_piece_went_back_is_reported() {
 }
 
 /// One block of a slot keeps as many chunks from the others as the documentation says, and no slot keeps more than one
-/// chunk beyond its blocks.
+/// piece beyond its blocks.
 #[test]
 fn a_slot_withholds_no_more_than_the_bound() {
     const CHUNKS: usize = 96;
@@ -1130,25 +1130,44 @@ fn a_slot_withholds_no_more_than_the_bound() {
     let last = owner.allocate_bytes(small, 8).unwrap();
     free(&mut owner, last);
     assert_eq!(outside(&heap), 1, "the spare");
+    // Blocks of just over half a chunk: one in the spare, one in a piece of one chunk, one in a longer piece, which
+    // becomes the spare.
+    let larger = [(); 3].map(|()| owner.allocate_bytes(BYTES / 2, 8).unwrap());
+    assert_eq!(outside(&heap), 1 + 1 + PIECE_CHUNKS);
+    larger.into_iter().rev().for_each(|block| free(&mut owner, block));
+    assert_eq!(outside(&heap), PIECE_CHUNKS, "the spare");
+    // What it serves does not access the pool.
+    let steps = steps_of([], || {
+        let again = owner.allocate_bytes(BYTES / 2, 8).unwrap();
+        free(&mut owner, again);
+    });
+    assert_eq!((steps.read_modify_writes, steps.stores), (0, 0));
+    owner.reclaim(1);
+    assert_eq!(outside(&heap), 0);
 }
 
-/// A piece for a block that fills less than two thirds of its chunks has more, which several such blocks fill better, if
-/// they are free.
+/// After a block that fills less than two thirds of its chunks, a piece for another one has more, which several such
+/// blocks fill better, if they are free.
 #[test]
 fn a_piece_is_as_long_as_its_blocks_fill_well() {
     const BYTES: usize = 512;
+    const OVERHEAD: usize = <Tlsf<'_> as InPieces>::OVERHEAD_BYTES;
     for size in 1..PIECE_CHUNKS * BYTES {
         let (block, needed) = (<Tlsf<'_> as InPieces>::piece_bytes(size, 8).unwrap(), size.div_ceil(BYTES));
         let fills = |blocks: usize, chunks: usize| 3 * blocks * block >= 2 * chunks * BYTES;
-        let all = heap(8, config(1, BYTES));
+        let all = heap(12, config(1, BYTES));
         let mut user = all.claim(0).unwrap();
         user.allocate_bytes(size, 8).unwrap();
-        let run = outside(&all);
-        let held =
-            core::iter::repeat_with(|| user.allocate_bytes(size, 8)).take_while(|_| outside(&all) == run).count() + 1;
-        if run == needed {
+        assert_eq!(outside(&all), needed, "the first block of {size} bytes");
+        user.allocate_bytes(size, 8).unwrap();
+        let run = outside(&all) - needed;
+        let more = core::iter::repeat_with(|| user.allocate_bytes(size, 8));
+        let held = more.take_while(|_| outside(&all) == needed + run).count() + 1;
+        if run == 0 {
+            assert!(2 * block <= BYTES + OVERHEAD, "{size} bytes");
+        } else if run == needed {
             let better = (needed..=PIECE_CHUNKS).find(|&chunks| fills(chunks * BYTES / block, chunks));
-            assert!(2 * block <= BYTES || fills(1, run) || better.is_none(), "{size} bytes: {better:?} chunks");
+            assert!(fills(1, run) || better.is_none(), "{size} bytes: {better:?} chunks");
         } else {
             assert!(3 * block <= 2 * needed * BYTES && run <= PIECE_CHUNKS, "{size} bytes: {run} chunks");
             assert!(fills(held, run), "{held} of {size} bytes in {run} chunks");

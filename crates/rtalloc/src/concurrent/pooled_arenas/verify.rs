@@ -99,12 +99,14 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
     pub(super) fn largest_in_pool(&self, slot: usize) -> usize {
         let view = self.view();
         let plan = view.plan();
-        let spare = self.place(slot).own.0.spare.get();
+        let spare = view.entry_at(self.place(slot).own.0.spare.get());
+        let spare = spare.map_or(0..0, |(first, entry)| first..first + entry.run());
         // SAFETY: the spare piece is the slot's.
-        let given = plan.chunk_at(spare).filter(|&chunk| unsafe { self.heap_of(slot).is_empty(plan.range(chunk, 1)) });
+        let is_given =
+            !spare.is_empty() && unsafe { self.heap_of(slot).is_empty(plan.range(spare.start, spare.len())) };
         let (mut run, mut length) = (0, 0);
         for chunk in 0..plan.chunks {
-            length = if view.pool().has(chunk) || given == Some(chunk) { length + 1 } else { 0 };
+            length = if view.pool().has(chunk) || is_given && spare.contains(&chunk) { length + 1 } else { 0 };
             run = run.max(length);
         }
         plan.bytes_of(run)
@@ -183,14 +185,19 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
         if own.owner != slot + 1 || own.seal != own.sealed() {
             return broken("a slot has its own heap");
         }
+        if ![0, own.seal].contains(&own.fits_badly.get()) {
+            return broken("a slot knows which piece it took last");
+        }
         let spare = own.spare.get();
         let entry = self.view().entry_at(spare);
         if spare != 0
             && entry.is_none_or(|(chunk, entry)| {
-                self.view().plan().address_of(chunk) != spare || entry != Entry::first(own.owner as u32, 1)
+                self.view().plan().address_of(chunk) != spare
+                    || entry.owner() != own.owner as u32
+                    || !(1..=PIECE_CHUNKS).contains(&entry.run())
             })
         {
-            return broken("the spare piece is a chunk of the slot");
+            return broken("the spare is a piece of the slot");
         }
         Ok(())
     }
@@ -245,6 +252,7 @@ impl<'r, H: InPieces<'r>, A: Atomics> PooledArenas<'r, H, A> {
             self.heap_of(owner).fingerprint_of_index(word);
             let place = self.place(owner);
             word(place.own.0.spare.get());
+            word(usize::from(place.own.0.fits_badly.get() != 0));
             let below = |queued: QueuedFree| {
                 let address = Self::address_of(&plan, queued);
                 // SAFETY: the block is queued, so its first word is a link.
