@@ -46,7 +46,7 @@ use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::validation::BasicSettingAside;
 use rtalloc::mechanism::word::{Offset16, Wide};
-use rtalloc::{SharedAllocator, Tlsf};
+use rtalloc::{SharedAllocator, Slot, Tlsf};
 
 use scenarios::Fixture;
 use scene::Loomed;
@@ -133,6 +133,24 @@ fixture! {
 }
 
 fixture! {
+    /// Three slots that share five chunks, of which a block takes two: there is room for two more blocks in its piece.
+    LongerPieces: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
+    region: bytes(0xB00, 0xF00), size: 144, large: 400
+}
+
+/// Fails unless more blocks fit than chunks.
+fn count_in_longer_pieces() {
+    let mut region = Box::new([const { std::mem::MaybeUninit::uninit() }; LongerPieces::REGION_BYTES + (1 << 12)]);
+    let start = region.as_ptr().addr().next_multiple_of(1 << 12) - region.as_ptr().addr();
+    let region = &mut region[start..][..LongerPieces::REGION_BYTES];
+    let heap = PooledArenas::<'_, Tlsf<'_, 3, RoundUp, Offset16>, Native>::new(region, LongerPieces::config());
+    let heap = heap.expect("a region that is long enough");
+    let mut slot = heap.claim(0).expect("the slot is free");
+    let blocks = (0..).take_while(|_| slot.allocate_bytes(LongerPieces::SIZE_BYTES, 1).is_ok()).count();
+    assert!(blocks > 5, "{blocks} blocks in pieces of two chunks");
+}
+
+fixture! {
     /// Three slots that share 22 chunks: two long blocks of 10 each, or one of 21.
     LongBlocks: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 64, ..PooledArenasConfig::default() },
     region: bytes(0xB40, 0xF00), size: 640, large: 1344
@@ -163,6 +181,12 @@ fn pooled() -> Vec<Model> {
         Model::of::<LongBlocks>("a long block grows", scenarios::grows::<LongBlocks>),
         Model::of::<LongBlocks>("one long block is left", scenarios::one_is_left::<LongBlocks>).within(2, 3),
         Model::of::<LongBlocks>("two free a long block", scenarios::two_free::<LongBlocks>),
+        Model::of::<LongerPieces>("each its own longer piece", scenarios::each_its_own::<LongerPieces>).fewer(2),
+        Model::of::<LongerPieces>("large and longer piece", scenarios::large_and_small::<LongerPieces>).within(2, 3),
+        Model::of::<LongerPieces>("one frees a longer piece", scenarios::one_frees::<LongerPieces>).within(2, 3),
+        Model::of::<LongerPieces>("others free a longer piece", scenarios::others_free::<LongerPieces>).within(2, 3),
+        Model::of::<LongerPieces>("whole after a longer piece", scenarios::whole_after_small::<LongerPieces>)
+            .within(2, 3),
         Model::of::<TwoChunks>("freed is known at once", scenarios::freed_is_known_at_once::<TwoChunks>),
         Model::of::<TwoChunks>("each its own", scenarios::each_its_own::<TwoChunks>).fewer(2),
         Model::of::<TwoChunks>("large and small", scenarios::large_and_small::<TwoChunks>).fewer(2),
@@ -181,6 +205,7 @@ fn pooled() -> Vec<Model> {
 
 #[test]
 fn pooled_arenas() {
+    count_in_longer_pieces();
     controls::verify("pooled arenas", &pooled());
 }
 
