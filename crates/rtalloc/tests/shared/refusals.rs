@@ -56,3 +56,25 @@ pub fn freed_by_another(subject: &'static Subject) {
         again.into_iter().for_each(|live| owner.free(live));
     }
 }
+
+/// The same for a request that many of the freed blocks must coalesce for: until it is served, every refusal is
+/// pending, also while the owner has collected frees but not processed them.
+pub fn larger_than_freed(subject: &'static Subject) {
+    let world = World::new(subject.watched, subject.small_bytes, 2);
+    let (mut owner, mut other) = (User::new(&world, 0, 1), User::new(&world, 1, 1));
+    let [smallest, largest] =
+        [subject.sizes.iter().min(), subject.sizes.iter().max()].map(|size| *size.expect("sizes"));
+    let held: Vec<_> = std::iter::from_fn(|| owner.allocate(smallest, 1).ok()).collect();
+    let count = held.len();
+    held.into_iter().for_each(|live| other.free(live));
+    for refused in 0.. {
+        match owner.allocate(largest, 1) {
+            Ok(live) => {
+                owner.free(live);
+                return;
+            }
+            Err(SharedError::Pending) if refused < count => {}
+            Err(error) => panic!("{error}, after {refused} refusals, although all of {count} blocks were freed"),
+        }
+    }
+}
