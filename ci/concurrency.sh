@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The full tier of the concurrent heaps: loom models with more preemptions or without a bound, and each memory order
-# weakened in turn; 132,000 schedules; a user stopped at every step; threads, signals, stopped processes.
+# The full tier of the concurrent heaps: loom models with more preemptions or without a bound, each memory order
+# weakened in turn, and logic mutants of pooled arenas; 132,000 schedules; a user stopped at every step; threads,
+# signals, stopped processes.
 # Needs: a 64-bit Linux machine.
 # Takes: about ten minutes on two cores. Most of it is one model, run twice: two producers share a queue's pending bit, which
 # takes 2,800,142 executions.

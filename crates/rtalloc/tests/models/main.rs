@@ -46,7 +46,7 @@ use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::stats::NoStats;
 use rtalloc::mechanism::validation::BasicSettingAside;
 use rtalloc::mechanism::word::{Offset16, Wide};
-use rtalloc::{SharedAllocator, Tlsf};
+use rtalloc::{SharedAllocator, Slot, Tlsf};
 
 use scenarios::Fixture;
 use scene::Loomed;
@@ -127,9 +127,30 @@ const fn bytes(elsewhere: usize, on_a64: usize) -> usize {
 type Pooled = PooledArenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>;
 
 fixture! {
-    /// Three slots that share two chunks, each for one block or two.
-    TwoChunks: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
+    /// Three slots that share three chunks: a block takes one, a large one two.
+    ThreeChunks: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
     region: bytes(0x900, 0xD00), size: 200, large: 400
+}
+
+fixture! {
+    /// Three slots that share five chunks, of which a block takes two: there is room for two more blocks in its piece.
+    LongerPieces: Pooled, PooledArenasConfig { slots: 3, chunk_bytes: 256, ..PooledArenasConfig::default() },
+    region: bytes(0xB00, 0xF00), size: 144, large: 400
+}
+
+/// Fails unless the two heaps above have room for as many blocks as that means.
+fn count_blocks() {
+    fn blocks_in<C: Fixture<Heap = Pooled>>(config: PooledArenasConfig) -> usize {
+        let mut region = vec![std::mem::MaybeUninit::uninit(); C::REGION_BYTES + (1 << 12)];
+        let start = region.as_ptr().addr().next_multiple_of(1 << 12) - region.as_ptr().addr();
+        let region = &mut region[start..][..C::REGION_BYTES];
+        let heap = PooledArenas::<'_, Tlsf<'_, 3, RoundUp, Offset16>, Native>::new(region, config);
+        let heap = heap.expect("a region that is long enough");
+        let mut slot = heap.claim(0).expect("the slot is free");
+        (0..).take_while(|_| slot.allocate_bytes(C::SIZE_BYTES, 1).is_ok()).count()
+    }
+    assert_eq!(blocks_in::<ThreeChunks>(ThreeChunks::config()), 3, "a block in each chunk");
+    assert_eq!(blocks_in::<LongerPieces>(LongerPieces::config()), 7, "three blocks in two chunks, and one in the last");
 }
 
 fixture! {
@@ -163,24 +184,31 @@ fn pooled() -> Vec<Model> {
         Model::of::<LongBlocks>("a long block grows", scenarios::grows::<LongBlocks>),
         Model::of::<LongBlocks>("one long block is left", scenarios::one_is_left::<LongBlocks>).within(2, 3),
         Model::of::<LongBlocks>("two free a long block", scenarios::two_free::<LongBlocks>),
-        Model::of::<TwoChunks>("freed is known at once", scenarios::freed_is_known_at_once::<TwoChunks>),
-        Model::of::<TwoChunks>("each its own", scenarios::each_its_own::<TwoChunks>).fewer(2),
-        Model::of::<TwoChunks>("large and small", scenarios::large_and_small::<TwoChunks>).fewer(2),
-        Model::of::<TwoChunks>("both are refused", scenarios::both_are_refused::<TwoChunks>),
-        Model::of::<TwoChunks>("freed is known", scenarios::freed_is_known::<TwoChunks>),
-        Model::of::<TwoChunks>("one frees twice", scenarios::one_frees_twice::<TwoChunks>).within(2, 3),
-        Model::of::<TwoChunks>("one frees", scenarios::one_frees::<TwoChunks>).within(2, 3),
-        Model::of::<TwoChunks>("whole after small", scenarios::whole_after_small::<TwoChunks>).within(2, 3),
-        Model::of::<TwoChunks>("small and whole", scenarios::small_and_whole::<TwoChunks>).within(2, 3),
-        Model::of::<TwoChunks>("slot is taken once", scenarios::slot_is_taken_once::<TwoChunks>),
-        Model::of::<TwoChunks>("slot is adopted", scenarios::slot_is_adopted::<TwoChunks>).within(2, 3),
-        Model::of::<TwoChunks>("others free", scenarios::others_free::<TwoChunks>).within(2, 3),
+        Model::of::<LongerPieces>("each its own longer piece", scenarios::each_its_own::<LongerPieces>).fewer(2),
+        Model::of::<LongerPieces>("large and longer piece", scenarios::large_and_small::<LongerPieces>).within(2, 3),
+        Model::of::<LongerPieces>("one frees a longer piece", scenarios::one_frees::<LongerPieces>).within(2, 3),
+        Model::of::<LongerPieces>("others free a longer piece", scenarios::others_free::<LongerPieces>).within(2, 3),
+        Model::of::<LongerPieces>("whole after a longer piece", scenarios::whole_after_small::<LongerPieces>)
+            .within(2, 3),
+        Model::of::<ThreeChunks>("freed is known at once", scenarios::freed_is_known_at_once::<ThreeChunks>),
+        Model::of::<ThreeChunks>("each its own", scenarios::each_its_own::<ThreeChunks>).fewer(2),
+        Model::of::<ThreeChunks>("large and small", scenarios::large_and_small::<ThreeChunks>).fewer(2),
+        Model::of::<ThreeChunks>("both are refused", scenarios::both_are_refused::<ThreeChunks>),
+        Model::of::<ThreeChunks>("freed is known", scenarios::freed_is_known::<ThreeChunks>),
+        Model::of::<ThreeChunks>("one frees twice", scenarios::one_frees_twice::<ThreeChunks>).within(2, 3),
+        Model::of::<ThreeChunks>("one frees", scenarios::one_frees::<ThreeChunks>).within(2, 3),
+        Model::of::<ThreeChunks>("whole after small", scenarios::whole_after_small::<ThreeChunks>).within(2, 3),
+        Model::of::<ThreeChunks>("small and whole", scenarios::small_and_whole::<ThreeChunks>).within(2, 3),
+        Model::of::<ThreeChunks>("slot is taken once", scenarios::slot_is_taken_once::<ThreeChunks>),
+        Model::of::<ThreeChunks>("slot is adopted", scenarios::slot_is_adopted::<ThreeChunks>).within(2, 3),
+        Model::of::<ThreeChunks>("others free", scenarios::others_free::<ThreeChunks>).within(2, 3),
     ];
     [heaps.as_slice(), &global::models(), &chunk_pool::models(), &remote_frees::models()].concat()
 }
 
 #[test]
 fn pooled_arenas() {
+    count_blocks();
     controls::verify("pooled arenas", &pooled());
 }
 

@@ -56,16 +56,11 @@ fn enough_for_all(subject: &'static Subject, scheduler: impl Scheduler + 'static
     })
 }
 
-/// Fills the heap with blocks of one chunk each that no slot owns, but for `left` chunks.
-fn fill(world: &Arc<World>, size_bytes: usize, left: usize) -> Vec<Live> {
+/// Fills the heap with blocks of one chunk each, which no slot owns.
+fn fill(world: &Arc<World>, chunk_bytes: usize) -> Vec<Live> {
     let mut first = User::new(world, 0, 1);
-    let mut all: Vec<_> = std::iter::from_fn(|| first.allocate(size_bytes, 1).ok()).collect();
-    assert!(4 * all.len() * size_bytes >= 3 * REGION_BYTES, "{} blocks of a chunk each", all.len());
-    for _ in 0..left {
-        let index = first.random.below(all.len());
-        let live = all.swap_remove(index);
-        first.free(live);
-    }
+    let all: Vec<_> = std::iter::from_fn(|| first.allocate(chunk_bytes, 1).ok()).collect();
+    assert!(4 * all.len() * chunk_bytes >= 3 * REGION_BYTES, "{} blocks of a chunk each", all.len());
     all
 }
 
@@ -91,15 +86,10 @@ impl Answers {
         }
         None
     }
-
-    fn add(&mut self, other: Answers) {
-        self.served += other.served;
-        self.contended += other.contended;
-        self.pending += other.pending;
-    }
 }
 
-/// Each user frees a chunk somewhere before it requests one, so a chunk is in the pool whenever a user searches.
+/// One chunk is free, in the pool's last word; searches begin at the first. A user frees a chunk there and then takes
+/// the other, where a block of its own grows; and back again. So a chunk is free whenever another user searches.
 fn a_chunk_is_free(
     subject: &'static Subject,
     scheduler: impl Scheduler + 'static,
@@ -107,32 +97,35 @@ fn a_chunk_is_free(
 ) -> usize {
     let total = total.clone();
     schedules::run(scheduler, move || {
-        let world = World::new(subject.watched, REGION_BYTES, USERS);
-        let size_bytes = subject.contract.single_user.page_bytes;
-        let mut all = fill(&world, size_bytes, 0);
+        let world = World::new(subject.watched, REGION_BYTES, 2);
+        let chunk_bytes = subject.contract.single_user.page_bytes;
+        let mut all = fill(&world, chunk_bytes);
+        all.sort_by_key(|live| live.pointer);
+        let mut first = User::new(&world, 0, 1);
+        first.free(all.pop().expect("many blocks"));
+        drop(first);
+        let (mut before, mut low) = (all.pop().expect("many blocks"), all.remove(0));
         schedules::begin(schedules::switch);
-        let threads: Vec<_> = (0..USERS)
-            .map(|number| {
-                let world = Arc::clone(&world);
-                let mine = all.split_off(all.len() - all.len() / (USERS - number));
-                shuttle::thread::spawn(move || {
-                    let mut user = User::new(&world, number, 1);
-                    user.mine = mine;
-                    let mut answers = Answers::default();
-                    for _ in 0..4 {
-                        let index = user.random.below(user.mine.len());
-                        let live = user.mine.swap_remove(index);
-                        user.free(live);
-                        let answer = user.allocate(size_bytes, 1);
-                        user.mine.extend(answers.count(answer));
-                    }
-                    answers
-                })
+        let mover = {
+            let world = Arc::clone(&world);
+            shuttle::thread::spawn(move || {
+                let mut user = User::new(&world, 1, 1);
+                for _ in 0..3 {
+                    user.free(low);
+                    before = user.resize(before, 2 * chunk_bytes);
+                    before = user.resize(before, chunk_bytes);
+                    let Ok(again) = user.allocate(chunk_bytes, 1) else { break };
+                    low = again;
+                }
             })
-            .collect();
-        for thread in threads {
-            total.lock().expect("no thread panicked").add(thread.join().expect("the user finishes"));
+        };
+        let mut user = User::new(&world, 0, 1);
+        for _ in 0..4 {
+            let answer = user.allocate(chunk_bytes, 1);
+            let served = total.lock().expect("no thread panicked").count(answer);
+            served.into_iter().for_each(|live| user.free(live));
         }
+        mover.join().expect("the user finishes");
         schedules::end();
     })
 }
@@ -154,7 +147,8 @@ fn a_free_is_queued(
         let queued: Vec<_> =
             (1..USERS).map(|_| owner.allocate(size_bytes, 1).expect("a fresh heap has room")).collect();
         drop(owner);
-        fill(&world, chunk_bytes, 1);
+        let one = fill(&world, chunk_bytes).pop().expect("many blocks");
+        User::new(&world, 0, 1).free(one);
         schedules::begin(schedules::switch);
         let others: Vec<_> = (1..)
             .zip(queued)

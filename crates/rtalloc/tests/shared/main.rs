@@ -72,6 +72,7 @@ macro_rules! tests_of_blocking {
             threads_come_and_go: crate::stress::threads_come_and_go,
             refused_alone: crate::refusals::alone,
             freed_by_another: crate::refusals::freed_by_another,
+            larger_than_freed: crate::refusals::larger_than_freed,
             resized_in_place: crate::bounds::resized_in_place,
         }
     };

@@ -4,10 +4,14 @@ use crate::subject::Subject;
 use crate::world::{User, World};
 use rtalloc::contract::SharedError;
 
-/// With one user, a refused request could not have been served, and freed memory can be allocated again.
+/// With one user, a refused request could not have been served, and a heap that can be certain says so; freed memory
+/// can be allocated again.
 pub fn alone(subject: &'static Subject) {
     let world = World::new(subject.watched, subject.small_bytes, 1);
     let mut user = User::new(&world, 0, 1);
+    // What a heap that is not certain answers.
+    let uncertain =
+        if subject.contract.exhaustion_is_certain { SharedError::Exhausted } else { SharedError::Contended };
     let mut held = Vec::new();
     for turn in 0..400 {
         let size_bytes = subject.sizes[user.random.below(subject.sizes.len())];
@@ -18,12 +22,13 @@ pub fn alone(subject: &'static Subject) {
         }
         match user.allocate(size_bytes, 1) {
             Ok(live) => held.push(live),
-            Err(SharedError::Request(error)) => panic!("{size_bytes} bytes: {error}"),
-            Err(error) => {
+            Err(error) if error == SharedError::Exhausted || error == uncertain => {
                 // SAFETY: no operation is running.
                 let largest_bytes = unsafe { world.heap.largest_allocatable() };
                 assert!(largest_bytes < size_bytes, "{error}: {size_bytes} bytes, but {largest_bytes} are allocatable");
             }
+            // There is no other user to contend with or to wait for.
+            Err(error) => panic!("{size_bytes} bytes: {error}"),
         }
     }
     held.into_iter().for_each(|live| user.free(live));
@@ -54,5 +59,27 @@ pub fn freed_by_another(subject: &'static Subject) {
             }
         }
         again.into_iter().for_each(|live| owner.free(live));
+    }
+}
+
+/// The same for a request that many of the freed blocks must coalesce for: until it is served, every refusal is
+/// pending, also while the owner has collected frees but not processed them.
+pub fn larger_than_freed(subject: &'static Subject) {
+    let world = World::new(subject.watched, subject.small_bytes, 2);
+    let (mut owner, mut other) = (User::new(&world, 0, 1), User::new(&world, 1, 1));
+    let [smallest, largest] =
+        [subject.sizes.iter().min(), subject.sizes.iter().max()].map(|size| *size.expect("sizes"));
+    let held: Vec<_> = std::iter::from_fn(|| owner.allocate(smallest, 1).ok()).collect();
+    let count = held.len();
+    held.into_iter().for_each(|live| other.free(live));
+    for refused in 0.. {
+        match owner.allocate(largest, 1) {
+            Ok(live) => {
+                owner.free(live);
+                return;
+            }
+            Err(SharedError::Pending) if refused < count => {}
+            Err(error) => panic!("{error}, after {refused} refusals, although all of {count} blocks were freed"),
+        }
     }
 }

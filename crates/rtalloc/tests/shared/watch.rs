@@ -57,7 +57,8 @@ unsafe impl Listener for Watch {
     }
 }
 
-fn who() -> usize {
+/// The user that runs now.
+pub fn who() -> usize {
     WHO.get().map_or(0, |who| who())
 }
 
