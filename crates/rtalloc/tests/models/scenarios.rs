@@ -214,6 +214,26 @@ pub fn large_and_small<C: Fixture>() {
     test.close([]);
 }
 
+/// As [`large_and_small`], where the thread with the small block has another one.
+pub fn large_and_second<C: Fixture>() {
+    let test = TestHeap::<C::Heap>::new(C::config());
+    scene::share();
+    let mut user = test.user(0);
+    let first = user.allocate(C::SIZE_BYTES).expect("a fresh heap has room");
+    let other = test.thread(1, |mut user| {
+        if let Ok(block) = user.allocate(C::LARGE_BYTES) {
+            user.free(block);
+        }
+    });
+    if let Ok(block) = user.allocate(C::SIZE_BYTES) {
+        user.free(block);
+    }
+    user.free(first);
+    drop(user);
+    other.join().expect("the thread ends");
+    test.close([]);
+}
+
 /// One block is left in the heap when three threads begin: one frees another block, two allocate.
 pub fn one_frees<C: Fixture>() {
     let test = TestHeap::<C::Heap>::new(C::config());
