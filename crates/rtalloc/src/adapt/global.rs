@@ -12,9 +12,9 @@
 //! <!-- figures: pooled-arenas-global -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `pooled-arenas-global` | 468, or 5712 + 3247 per reclaimed block + 663 per word (linear from 128 iterations), 8156 + 3247 per reclaimed block + 663 per word (linear from 128 iterations), 128 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.7 % |
+//! | `pooled-arenas-global` | 502, or 6069 + 3247 per reclaimed block + 663 per word (linear from 128 iterations), 8547 + 3247 per reclaimed block + 663 per word (linear from 128 iterations), 128 | 4 B | 16 B | 2,048 B, 4,096 B | 13.3 %, 21.7 % |
 //!
-//! Measured 2026-11-29 at 959a4f4 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-29 at fe84c70 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use super::current::CurrentSlot;

@@ -158,9 +158,9 @@
 //! <!-- figures: pooled-arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `pooled-arenas` | 1,070, 1,238, 114 | 4 B | 16 B | 1,536 B, 4,096 B | 13.3 %, 21.7 % |
+//! | `pooled-arenas` | 1,090, 1,264, 114 | 4 B | 16 B | 1,536 B, 4,096 B | 13.3 %, 21.7 % |
 //!
-//! Measured 2026-11-29 at 959a4f4 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-29 at fe84c70 by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 mod layout;
