@@ -284,8 +284,8 @@ static void arenas_have_no_shares(void) {
     uint64_t bounds[2] = { rt_arenas_bound(heap, RT_OPERATION_MALLOC), rt_arenas_bound(heap, RT_OPERATION_FREE) };
     EXPECT((bounds[0] == 0) == (bounds[1] == 0) && rt_arenas_bound(NULL, RT_OPERATION_FREE) == 0);
     // As docs/SHARED-HEAPS.md states them.
-    EXPECT(bounds[0] == 0 || (bounds[0] == 1193 && bounds[1] == 120));
-    EXPECT(bounds[0] == 0 || rt_arenas_bound(heap, RT_OPERATION_ALIGNED_ALLOC) == 1461);
+    EXPECT(bounds[0] == 0 || (bounds[0] == 1085 && bounds[1] == 120));
+    EXPECT(bounds[0] == 0 || rt_arenas_bound(heap, RT_OPERATION_ALIGNED_ALLOC) == 1251);
     EXPECT(rt_arenas_max_steps(heap, RT_OPERATION_MALLOC, 0, SMALL_BYTES, &by_default) == RT_OK);
     config.chunk_bytes = HEAP_BYTES / 1024;
     EXPECT(rt_arenas_init_with(memory, HEAP_BYTES, &config, &heap) == RT_OK);

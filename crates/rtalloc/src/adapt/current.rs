@@ -16,7 +16,8 @@
 ///
 /// While an operation with a number runs, this value gives the same number to no other operation: not in another thread
 /// or core, and not in an interrupt. An operation happens before the next one with the same number. Numbers are less
-/// than the requested `slots`. All this is required only if [`EXCLUSIVE`](Self::EXCLUSIVE).
+/// than the requested `slots`, for any up to `usize::MAX / 2`. All this is required only if
+/// [`EXCLUSIVE`](Self::EXCLUSIVE).
 pub unsafe trait CurrentSlot: Send + Sync {
     /// Whether numbers are exclusive, as above. If not, a heap that requires exclusive slots
     /// ([`SharedContract::slots_are_exclusive`](crate::contract::SharedContract::slots_are_exclusive)) does not compile
@@ -28,15 +29,15 @@ pub unsafe trait CurrentSlot: Send + Sync {
     /// operation of the slot, and is refused as the slot refuses it.
     const INSISTS: bool = false;
 
-    /// Whether [`with`](Self::with) serves callers that have no number of [their own](Self::own). If not, such a request
-    /// is refused at once.
+    /// Whether [`with`](Self::with) serves callers that have no number of [their own](Self::own). If not, their requests
+    /// are refused at once.
     const SERVES_OTHERS: bool = true;
 
     /// A number that other callers may have too: where to start, for heaps whose slots are not exclusive.
     fn hint(&self) -> usize;
 
-    /// The caller's number, if it has one of its own: less than `slots`, the slots of a heap, and no other caller has it
-    /// until the operation that follows has ended. [`with`](Self::with) serves the others.
+    /// The caller's number, if it has one of its own: less than `slots` (at most `usize::MAX / 2`), and no other caller
+    /// has it until the operation that follows has ended. [`with`](Self::with) serves the others.
     #[inline(always)]
     fn own(&self, slots: usize) -> Option<usize> {
         let _ = slots;

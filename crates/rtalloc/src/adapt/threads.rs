@@ -434,8 +434,7 @@ unsafe impl<T: Threads> CurrentSlot for ThreadSlots<T> {
     #[inline(always)]
     fn own(&self, slots: usize) -> Option<usize> {
         let number = T::own();
-        // No heap has as many slots as the values that are not numbers.
-        (number.wrapping_add(1) < slots.min(UNASKED - 2)).then_some(number)
+        (number.wrapping_add(1) < slots).then_some(number)
     }
 
     fn with<R>(&self, slots: usize, operation: impl FnOnce(usize) -> R) -> Option<R> {
