@@ -8,15 +8,15 @@
 //!
 //! Each slot has a sequential heap of its own, [`Tlsf`] by default, which no other thread touches. It begins without
 //! memory. If none of its free blocks serves a request, the slot takes a run of 1 to 4 chunks from the pool and lends
-//! it to its heap as a *piece* ([`InPieces`]): as few as the request needs or, after a request for which that left more
-//! than a third unused, as many as several such blocks fill better. A piece goes back to the pool when its last block
-//! is freed; each slot keeps the piece that it took last for a block of at most a chunk, its *spare*, so that repeated
-//! allocation and free of one block does not access the pool. A request that needs more than 4 chunks, or fills its
-//! chunks so well that a piece for it would need one more, takes a run of chunks for itself, a *long block*. Any slot
-//! may free a long block: its chunks are in the pool at once. A slot that frees another block of another slot pushes it
-//! to a *remote-free queue* of the owner ([`remote_queue`]). The owner frees at most K blocks of its queues
-//! (`reclaim_budget`) when it allocates. Frees that it has collected from a queue but not yet processed wait in the
-//! slot's own *chain*.
+//! it to its heap as a *piece* ([`InPieces`]). A piece has as few chunks as the request needs; but if that left more
+//! than a third of the slot's last piece unused, and would do so again, it has more, which several such blocks fill
+//! better. A piece goes back to the pool when its last block is freed; each slot keeps the piece that it took last for
+//! a block of at most a chunk, its *spare*, so that repeated allocation and free of one block does not access the pool.
+//! A request that needs more than 4 chunks, or fills its chunks so well that a piece for it would need one more, takes
+//! a run of chunks for itself, a *long block*. Any slot may free a long block: its chunks are in the pool at once. A
+//! slot that frees another block of another slot pushes it to a *remote-free queue* of the owner ([`remote_queue`]).
+//! The owner frees at most K blocks of its queues (`reclaim_budget`) when it allocates. Frees that it has collected
+//! from a queue but not yet processed wait in the slot's own *chain*.
 //!
 //! ```text
 //! slot 0                       slot 1
@@ -129,7 +129,8 @@
 //! - A block does not shrink in place when another slot resizes it, which only the owner could: it moves to that slot
 //!   if it would keep more than twice its new size, unless the slot has no memory for it. A long block keeps at least
 //!   one chunk, unless it becomes half a chunk or less and moves.
-//! - Under `ThreadSlots`, a request that the slot cannot serve has no bound, as described there.
+//! - With `ThreadSlots`, but not with `Bounded<ThreadSlots>`, a request that the slot cannot serve has no bound
+//!   (`adapt::threads`).
 //! - On processors that build an RMW from an exclusive load and store (Armv7, Armv8.0; RISC-V without Zacas for the
 //!   compare-and-swap), a step may have to be repeated because another core wrote to the same cache line. There each
 //!   step is lock-free, and the bounds count steps, not instructions.
