@@ -4,7 +4,7 @@ use super::memory::{Buffer, fingerprint, servable, smallest_region_bytes, within
 use super::ops::{Distribution, Op, Random};
 use super::shadow::Shadow;
 use super::subject::facts;
-use rtalloc::contract::Coalescing;
+use rtalloc::contract::{Coalescing, Mechanism};
 
 /// Orders in which blocks are freed.
 #[derive(Clone, Copy, Debug)]
@@ -66,22 +66,27 @@ fn fill_and_empty_once(buffer: &Buffer, len_bytes: usize, request: &Op, order: O
     let fresh = fingerprint(&shadow.allocator);
     let filled = fill(&mut shadow, request);
     shadow.audit();
-    order.empty(
-        &mut shadow,
-        |shadow| shadow.live.iter().map(|block| block.number).collect(),
-        |shadow, index| shadow.apply(&Op::Free { index }),
-    );
-    shadow.assert_recovered();
+    let empty = |shadow: &mut Shadow<'_>| {
+        order.empty(
+            shadow,
+            |shadow| shadow.live.iter().map(|block| block.number).collect(),
+            |shadow, index| shadow.apply(&Op::Free { index }),
+        );
+        shadow.assert_recovered();
+    };
+    empty(&mut shadow);
     if facts().coalescing == Coalescing::Neighbours {
         assert_eq!(fresh, fingerprint(&shadow.allocator), "{request:?}, freed in {order:?} order");
     }
     // A heap that never coalesces has blocks of exactly the requested size.
     let again = fill(&mut shadow, request);
-    // With a quarantine, blocks are reused in the order in which it releases them, wherever they lie.
+    // With a quarantine, blocks are reused in the order in which it releases them, wherever they lie. The length of a
+    // slot's pieces depends on the requests before.
     assert!(
-        filled == again || facts().coalescing == Coalescing::Deferred,
+        filled == again || facts().coalescing == Coalescing::Deferred || facts().mechanism == Mechanism::Arenas,
         "the second fill: {again} blocks, not {filled}"
     );
+    empty(&mut shadow);
 }
 
 /// Repeats a request until it is refused; returns how often it was served.
