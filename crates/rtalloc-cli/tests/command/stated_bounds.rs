@@ -16,7 +16,7 @@ const STATED: &[(&str, &str)] = &[
     ("README.md", "| `BinaryBuddy` | {binary-buddy, allocate}, {binary-buddy, deallocate} |"),
     (
         "README.md",
-        "| `PooledArenas`, used by slot | {pooled-arenas, allocate}, {pooled-arenas, deallocate} by default |",
+        "| `PooledArenas`, used by slot | {pooled-arenas, allocate}, {pooled-arenas, deallocate} (8 slots) |",
     ),
     ("README.md", "with a larger alignment, `Tlsf` takes at most {tlsf, allocate aligned}."),
     ("CHANGELOG.md", "28.2 KiB live, with at most {pools, allocate} instructions"),
