@@ -51,8 +51,8 @@ const STATED: &[(&str, &str)] = &[
     ),
     (
         "docs/SHARED-HEAPS.md",
-        "`Global::alloc` in the laboratory takes at most {pooled-arenas-global, allocate aligned} instructions at any alignment, and \
-         {pooled-arenas-global, allocate} where",
+        "`Global::alloc` in the laboratory takes at most {pooled-arenas-global, allocate aligned} instructions at any \
+         alignment, and {pooled-arenas-global, allocate} where",
     ),
     ("docs/book/src/choosing.md", "takes at most {tlsf, allocate aligned} instructions in `tlsf`"),
     (
