@@ -1179,6 +1179,29 @@ fn a_piece_is_as_long_as_its_blocks_fill_well() {
     }
 }
 
+/// The length of a slot's pieces depends on the requests before; after `reclaim`, a slot serves what a fresh one does.
+#[test]
+fn a_reclaimed_slot_fills_like_a_fresh_one() {
+    for (size, align) in (1..1300).step_by(7).flat_map(|size| [1, 64, 1024].map(|align| (size, align))) {
+        let mut heap = heap(24, config(2, 512));
+        let fresh = state(&mut heap);
+        let mut served = Vec::new();
+        for round in 0..4 {
+            let mut user = heap.claim(0).unwrap();
+            let mut all: Vec<_> = from_fn(|| user.allocate_bytes(size, align).ok()).collect();
+            served.push(all.len());
+            if round % 2 == 1 {
+                all.reverse();
+            }
+            all.into_iter().for_each(|block| free(&mut user, block));
+            user.reclaim(1);
+            drop(user);
+            assert_eq!(fresh, state(&mut heap), "{size} bytes at {align}, round {round}");
+        }
+        assert!(served[0] > 0 && served.iter().all(|&count| count == served[0]), "{size} bytes at {align}: {served:?}");
+    }
+}
+
 /// A block that does not exist is refused, however large it would become, and nothing is copied.
 #[test]
 fn a_freed_block_does_not_become_a_long_one() {
