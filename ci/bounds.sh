@@ -2,7 +2,7 @@
 # No bound grew: compares the bounds of our allocators in this build with bounds/x86_64.json. No operation performed
 # exceeds its bound, and every operation has the cost class that its contract states, in heaps of 64 KB to 64 MB.
 # To accept a greater bound: `rtalloc bound ours rlsf --static --save bounds/x86_64.json`, in a commit that says why.
-# The bounds of Global as a program calls it are at most its goals.
+# The bounds of Global and Joint as a program calls them are at most their goals.
 # Needs: an x86-64 Linux machine, python3, binutils. Takes: three minutes after the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,22 +52,27 @@ PY
 
 "$rtalloc" costs ours
 
-# What a program calls whose global allocator is Global with nine slots, in a thread that has a slot of its own: at most 120 instructions
-# for a free, and 1,300 for an allocation at any alignment in one attempt (under contention, up to 16 more follow).
+# What a program calls whose global allocator is Global with nine slots, and one that has a Joint with as many, in a
+# thread that has a slot of its own: at most 120 instructions for a free, and 1,300 for an allocation at any alignment in
+# one attempt (under contention, up to 16 more follow).
 cargo build --quiet --release --manifest-path ci/global/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/global"
-program=${CARGO_TARGET_DIR:-target}/global/release/global
-"$program"
-# The further attempts, and operations of threads without a slot of their own.
-others=$(nm "$program" | grep -oE '_ZN7rtalloc5adapt5joint[^ ]*(5retry|_for_other)17h[0-9a-f]+E')
-"$rtalloc" bound --binary "$program" --symbol __rustc::__rust_alloc --symbol __rustc::__rust_dealloc --marked words=8 \
-    --marked remote-frees=2 --marked pending-words=1 --never-returns rtalloc::hook::report \
-    --never-returns "rtalloc::adapt::global::Global<H,C,A>::begin" $(printf -- '--never-returns %s ' $others) \
-    --json "$work/global.json" | sed '/^$/d; /^Executed/,$d'
-python3 - "$work/global.json" <<'PY'
+prove() {
+    local program=${CARGO_TARGET_DIR:-target}/global/release/$1 others
+    "$program"
+    # The further attempts, and operations of threads without a slot of their own.
+    others=$(nm "$program" | grep -oE '_ZN7rtalloc5adapt5joint[^ ]*(5retry|_for_other)17h[0-9a-f]+E')
+    "$rtalloc" bound --binary "$program" "${@:2}" --marked words=8 --marked remote-frees=2 --marked pending-words=1 \
+        --never-returns rtalloc::hook::report $(printf -- '--never-returns %s ' $others) \
+        --json "$work/$1.json" | sed '/^$/d; /^Executed/,$d'
+}
+prove global --symbol __rustc::__rust_alloc --symbol __rustc::__rust_dealloc \
+    --never-returns "rtalloc::adapt::global::Global<H,C,A>::begin"
+prove joint --symbol joint_allocate --symbol joint_deallocate
+python3 - "$work/global.json" "$work/joint.json" <<'PY'
 import json, sys
 
-most = {"__rustc::__rust_alloc": 1300, "__rustc::__rust_dealloc": 120}
-for subject in json.load(open(sys.argv[1]))["subjects"]:
+most = {"__rustc::__rust_alloc": 1300, "__rustc::__rust_dealloc": 120, "joint_allocate": 1300, "joint_deallocate": 120}
+for subject in (subject for study in sys.argv[1:] for subject in json.load(open(study))["subjects"]):
     for operation in subject["operations"]:
         bound, goal = operation["answer"]["bounded"]["most"], most.pop(operation["operation"])
         if bound > goal:
