@@ -33,7 +33,7 @@ for target in "${single_cores[@]}"; do
     python3 ci/masked_sections.py "$program" "$stated" "$program-unmasked"
     machine=(qemu-system-arm -M microbit)
     [ "$target" = thumbv6m-none-eabi ] || machine=(qemu-system-riscv32 -M virt -bios none -cpu rv32,a=false)
-    for heap in pooled-arenas tree-buddy bitmap-buddy; do
+    for heap in pooled-arenas pooled-arenas-global tree-buddy bitmap-buddy; do
         run() {
             timeout 60 "${machine[@]}" -nographic -monitor none -serial none -icount shift=6 \
                 -semihosting-config "enable=on,target=native,arg=$heap" -kernel "$1" 2>&1

@@ -2,7 +2,8 @@
 //!
 //! Each level has a slot. It allocates, frees, and passes blocks to the other levels, which free them. Timers interrupt
 //! the main program and the lower handler at arbitrary instructions. Blocks contain patterns; at the end every block is
-//! freed, and the heap must be empty and intact. The argument is the heap's name.
+//! freed, and the heap must be empty and intact. The argument is the heap's name; one is used as a `Global`, which
+//! gets the level from the processor.
 //!
 //! `ci/firmware.sh` runs this, and then a copy of the program whose RMWs leave interrupts on: there each heap must
 //! fail.
@@ -18,10 +19,12 @@ mod console;
 use console::{Console, argument, stop};
 use core::cell::UnsafeCell;
 use core::fmt::Write;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, compiler_fence};
+use rtalloc::adapt::{Global, Numbered};
 use rtalloc::concurrent::atomics::masking::{InterruptMasking, SingleCore};
 use rtalloc::concurrent::tree_buddy::{Faithful, OutOfBand};
 use rtalloc::contract::Misuse;
@@ -40,6 +43,15 @@ struct Board;
 // use no heap.
 unsafe impl SingleCore for Board {}
 type Rmws = InterruptMasking<Board>;
+type Pooled = PooledArenas<'static, Tlsf<'static>, Rmws>;
+type Shared = Global<Pooled, Numbered>;
+
+critical_section::set_impl!(Board);
+// SAFETY: the program's only critical section is in `Global::init_in`, before interrupts are on.
+unsafe impl critical_section::Impl for Board {
+    unsafe fn acquire() -> critical_section::RawRestoreState {}
+    unsafe fn release(_: critical_section::RawRestoreState) {}
+}
 
 /// A static that the program accesses where a comment says why it may.
 struct Place<T>(UnsafeCell<T>);
@@ -53,6 +65,8 @@ struct Region([MaybeUninit<u8>; 8 << 10]);
 static REGION: Place<Region> = Place(UnsafeCell::new(Region([MaybeUninit::new(0); 8 << 10])));
 /// The heap, one pointer, while interrupts are on.
 static HEAP: Place<MaybeUninit<usize>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
+/// The same as one allocator for all levels, if it is tested as that.
+static GLOBAL: Place<MaybeUninit<Shared>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
 /// The `fn(usize)` that executes an operation of a level in the heap.
 static OPERATION: AtomicPtr<()> = AtomicPtr::new(null_mut());
 /// What only the level itself accesses, except when interrupts are off.
@@ -134,14 +148,57 @@ unsafe fn verify(block: *mut u32) {
     }
 }
 
+/// How the levels use a heap.
+trait Operations {
+    fn allocate(level: usize, size_bytes: usize) -> Option<NonNull<u8>>;
+
+    /// # Safety
+    ///
+    /// The block is live, and no longer used.
+    unsafe fn deallocate(level: usize, block: NonNull<u8>);
+}
+
+/// Each by the slot of its number.
+struct BySlot<H>(PhantomData<H>);
+
+impl<H: SharedAllocator<'static> + 'static> BySlot<H> {
+    fn slot(level: usize) -> H::Slot<'static> {
+        // SAFETY: the heap was written before interrupts were on, and is not written while they are. The main program
+        // took the slots, one for each level.
+        unsafe { (*HEAP.0.get().cast::<H>()).slot(level) }
+    }
+}
+
+impl<H: SharedAllocator<'static> + 'static> Operations for BySlot<H> {
+    fn allocate(level: usize, size_bytes: usize) -> Option<NonNull<u8>> {
+        Self::slot(level).allocate_bytes(size_bytes, 4).ok()
+    }
+
+    unsafe fn deallocate(level: usize, block: NonNull<u8>) {
+        // SAFETY: by this function's contract.
+        unsafe { Self::slot(level).deallocate(block) }
+    }
+}
+
+/// By `GLOBAL`, which was written before interrupts were on, and is not written while they are.
+struct ByGlobal;
+
+impl Operations for ByGlobal {
+    fn allocate(_: usize, size_bytes: usize) -> Option<NonNull<u8>> {
+        // SAFETY: it was written.
+        unsafe { (*GLOBAL.0.get()).assume_init_ref() }.allocate_bytes(size_bytes, 4).ok()
+    }
+
+    unsafe fn deallocate(_: usize, block: NonNull<u8>) {
+        // SAFETY: it was written, and by this function's contract.
+        unsafe { (*GLOBAL.0.get()).assume_init_ref().deallocate(block) }
+    }
+}
+
 /// An operation of a level: frees a block that was passed to it, or frees, passes or allocates one of its own.
-fn step<H: SharedAllocator<'static>>(level: usize) {
+fn step<O: Operations>(level: usize) {
     // SAFETY: only this level accesses its state now.
     let state = unsafe { &mut *STATES[level].0.get() };
-    // SAFETY: the heap was written before interrupts were on, and is not written while they are.
-    let heap = unsafe { &*HEAP.0.get().cast::<H>() };
-    // SAFETY: the main program took the slots, one for each level.
-    let mut slot = unsafe { heap.slot(level) };
     state.operations += 1;
     let (index, other) = (state.below(BLOCKS), state.below(LEVELS));
     let passed = PASSED[other][level].load(Acquire);
@@ -151,7 +208,7 @@ fn step<H: SharedAllocator<'static>>(level: usize) {
         // SAFETY: the other level filled the block and passed it on.
         unsafe {
             verify(passed);
-            operate(level, || slot.deallocate(block.cast()));
+            operate(level, || O::deallocate(level, block.cast()));
         }
         return;
     }
@@ -164,12 +221,12 @@ fn step<H: SharedAllocator<'static>>(level: usize) {
             PASSED[level][other].store(own, Release);
         } else {
             // SAFETY: the block is this level's.
-            operate(level, || unsafe { slot.deallocate(block.cast()) });
+            operate(level, || unsafe { O::deallocate(level, block.cast()) });
         }
         return;
     }
     let words = if state.below(32) == 0 { MOST_WORDS } else { 1 + state.below(24) };
-    if let Ok(block) = operate(level, || slot.allocate_bytes(4 * words, 4)) {
+    if let Some(block) = operate(level, || O::allocate(level, 4 * words)) {
         // SAFETY: the block has as many words.
         unsafe { fill(block.as_ptr().cast(), words, state.below(1 << 16)) };
         state.blocks[index] = block.as_ptr().cast();
@@ -196,15 +253,42 @@ fn misused(_: &Misuse) {
     IS_DAMAGED.store(true, Relaxed);
 }
 
-/// Tests a heap; returns whether it stayed intact, and was interrupted often enough to show it.
-fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
-    // SAFETY: interrupts are off, and there is no heap yet.
-    let region = unsafe { &mut (*REGION.0.get()).0 };
-    let mut heap = H::new(region, config).expect("the region is large enough");
+/// The region of the heap.
+///
+/// # Safety
+///
+/// Called once.
+unsafe fn region() -> &'static mut [MaybeUninit<u8>] {
+    // SAFETY: by this function's contract there is no other reference.
+    unsafe { &mut (*REGION.0.get()).0 }
+}
+
+/// Tests a heap by its slots.
+fn test<H: SharedAllocator<'static> + 'static>(name: &str, config: H::Config) -> bool {
+    // SAFETY: one heap is tested.
+    let heap = H::new(unsafe { region() }, config).expect("the region is large enough");
     assert!((0..LEVELS).all(|level| heap.take(level)), "a fresh heap has three free slots");
+    test_by::<H, BySlot<H>>(name, heap)
+}
+
+/// Tests a heap as a `Global`, which takes the slots.
+fn test_global(name: &str, config: PooledArenasConfig) -> bool {
+    // SAFETY: an interrupt of a higher level has another number, and each level executes one operation at a time.
+    let current = unsafe { Numbered::new(board::level) };
+    // SAFETY: interrupts are off, and one heap is tested. A heap is one pointer; the copy is used only while interrupts
+    // are off.
+    let heap = unsafe {
+        let global = (*GLOBAL.0.get()).write(Global::without_memory(current, Some(config)));
+        core::ptr::read(global.init_in(region()).expect("the region is large enough"))
+    };
+    test_by::<Pooled, ByGlobal>(name, heap)
+}
+
+/// Tests a heap whose slots are taken; returns whether it stayed intact, and was interrupted often enough to show it.
+fn test_by<H: SharedAllocator<'static>, O: Operations>(name: &str, mut heap: H) -> bool {
     // SAFETY: interrupts are off. A heap is one pointer; the copy is not used while this one is.
     unsafe { HEAP.0.get().cast::<H>().write(core::ptr::read(&heap)) };
-    OPERATION.store(step::<H> as fn(usize) as *mut (), Relaxed);
+    OPERATION.store(step::<O> as fn(usize) as *mut (), Relaxed);
     for (level, state) in STATES.iter().enumerate() {
         // SAFETY: interrupts are off.
         unsafe { state.0.get().write(State { random: 0x2545_F491 + level as u32, ..State::new() }) };
@@ -213,7 +297,7 @@ fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
     board::start_interrupts();
     let mut steps = 0;
     while steps < board::OPERATIONS && !IS_DAMAGED.load(Relaxed) {
-        step::<H>(0);
+        step::<O>(0);
         steps += 1;
     }
     board::stop_interrupts();
@@ -251,9 +335,8 @@ fn test<H: SharedAllocator<'static>>(config: H::Config) -> bool {
     let [low, high, nested] = preempted;
     let said = writeln!(
         Console,
-        "{}: {operations} operations, {remote_frees} frees of other levels' blocks; preempted within an \
-         operation: main by low {low}, main by high {high}, low by high {nested}; live blocks: {live}, intact: {intact}",
-        H::CONTRACT.single_user.name
+        "{name}: {operations} operations, {remote_frees} frees of other levels' blocks; preempted within an \
+         operation: main by low {low}, main by high {high}, low by high {nested}; live blocks: {live}, intact: {intact}"
     );
     said.is_ok() && intact && preempted.iter().all(|&count| count > board::OPERATIONS / 100)
 }
@@ -263,10 +346,12 @@ extern "C" fn start() -> ! {
     rtalloc::hook::set_misuse_hook(Some(misused));
     let pooled = PooledArenasConfig { slots: LEVELS, reclaim_budget: 2, chunk_bytes: 64 };
     let mut line = [0; 64];
-    let passed = match argument(&mut line) {
-        "pooled-arenas" => test::<PooledArenas<'static, Tlsf<'static>, Rmws>>(pooled),
-        "tree-buddy" => test::<TreeBuddy<'static, 64, OutOfBand, Faithful, Rmws>>(()),
-        "bitmap-buddy" => test::<BitmapBuddy<'static, 64, Rmws>>(BitmapConfig { slots: LEVELS }),
+    let name = argument(&mut line);
+    let passed = match name {
+        "pooled-arenas" => test::<Pooled>(name, pooled),
+        "pooled-arenas-global" => test_global(name, pooled),
+        "tree-buddy" => test::<TreeBuddy<'static, 64, OutOfBand, Faithful, Rmws>>(name, ()),
+        "bitmap-buddy" => test::<BitmapBuddy<'static, 64, Rmws>>(name, BitmapConfig { slots: LEVELS }),
         other => panic!("no heap has the name {other:?}"),
     };
     stop(passed)

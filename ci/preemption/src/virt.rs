@@ -70,7 +70,7 @@ const WHEN: *mut u32 = 0x0200_4000 as *mut u32;
 const NOW: *const u32 = 0x0200_BFF8 as *const u32;
 const TIMER_CAUSE: usize = 0x8000_0007;
 
-/// The level that runs.
+/// See [`level`].
 static LEVEL: AtomicUsize = AtomicUsize::new(0);
 /// How long the last interrupt wanted the next one to wait.
 static TICKS: AtomicU32 = AtomicU32::new(500);
@@ -90,6 +90,11 @@ fn set_timer(ticks: Option<u32>) {
 pub const OPERATIONS: usize = 40_000;
 /// An interrupt returns within as many ticks.
 pub const MOST_TICKS: usize = 1 << 8;
+
+/// The level that runs.
+pub fn level() -> usize {
+    LEVEL.load(Relaxed)
+}
 
 pub fn start_interrupts() {
     set_timer(Some(500));
