@@ -274,9 +274,9 @@ impl<T: Threads> Drop for Lent<T> {
 
 /// A number that no thread has, kept for one; see [`ThreadSlots::reserve`]. It is free again when this is dropped.
 #[derive(Debug)]
-pub struct Reserved(Lent<Process>);
+pub struct Reserved<T: Threads = Process>(Lent<T>);
 
-impl Reserved {
+impl<T: Threads> Reserved<T> {
     /// Gives the number to the calling thread, which keeps it until it ends.
     ///
     /// # Errors
@@ -286,10 +286,10 @@ impl Reserved {
     /// # Time
     ///
     /// Constant, and the registration of a destructor.
-    pub fn enter(self) -> Result<usize, Reserved> {
-        let (own, number) = (NUMBER.get(), self.0.0);
+    pub fn enter(self) -> Result<usize, Self> {
+        let (own, number) = (T::own(), self.0.0);
         // SAFETY: the number was taken for this reservation.
-        if own < NUMBERS || own == ENDED || !unsafe { enter::<Process>(number) } {
+        if own < NUMBERS || own == ENDED || !unsafe { enter::<T>(number) } {
             return Err(self);
         }
         // It is the thread's now, whose end releases it.
@@ -322,16 +322,7 @@ impl ThreadSlots {
     ///
     /// Linear in `slots`.
     pub fn own(slots: usize) -> Option<usize> {
-        let last = slots.checked_sub(1)?;
-        let number = NUMBER.get();
-        if number < NUMBERS {
-            return (number < last).then_some(number);
-        }
-        if number == ENDED {
-            return None;
-        }
-        // SAFETY: the number was just taken.
-        TAKEN.take(0, last).filter(|&number| unsafe { keep::<Process>(number) })
+        own::<Process>(slots)
     }
 
     /// Takes a number for another thread, which must have a slot of its own in a heap with so many slots. `None` if
@@ -341,8 +332,29 @@ impl ThreadSlots {
     ///
     /// Linear in `slots`.
     pub fn reserve(slots: usize) -> Option<Reserved> {
-        TAKEN.take(0, slots.checked_sub(1)?).map(|number| Reserved(Lent::new(number)))
+        reserve::<Process>(slots)
     }
+}
+
+/// [`ThreadSlots::own`], for threads of any kind.
+#[doc(hidden)]
+pub fn own<T: Threads>(slots: usize) -> Option<usize> {
+    let last = slots.checked_sub(1)?;
+    let number = T::own();
+    if number < NUMBERS {
+        return (number < last).then_some(number);
+    }
+    if number == ENDED {
+        return None;
+    }
+    // SAFETY: the number was just taken.
+    T::numbers().take(0, last).filter(|&number| unsafe { keep::<T>(number) })
+}
+
+/// [`ThreadSlots::reserve`], for threads of any kind.
+#[doc(hidden)]
+pub fn reserve<T: Threads>(slots: usize) -> Option<Reserved<T>> {
+    T::numbers().take(0, slots.checked_sub(1)?).map(|number| Reserved(Lent::new(number)))
 }
 
 impl<T: Threads> ThreadSlots<T> {

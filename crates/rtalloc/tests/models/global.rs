@@ -1,14 +1,14 @@
 //! A shared heap as the global allocator: who makes it, who has which slot, and what happens to a request that its slot
 //! refuses.
 //!
-//! The models compile [`Global`] with its repetitions of refused requests, and [`ThreadSlots`] with its numbers and its
-//! lock. Not modelled: the thread-local variable with a thread's number, and the destructor that releases it (a map, and
-//! a call at the end of each thread, replace them); [`ThreadSlots::own`] and [`ThreadSlots::reserve`]; and the first use
-//! of a [`Memory`](rtalloc::adapt::Memory), since loom needs the words of a real heap before the threads start.
+//! The models compile [`Global`] with its repetitions of refused requests, and [`ThreadSlots`] with its numbers, its
+//! lock and its reservations. Not modelled: the thread-local variable with a thread's number, and the destructor that
+//! releases it (a map, and a call at the end of each thread, replace them); and the first use of a
+//! [`Memory`](rtalloc::adapt::Memory), since loom needs the words of a real heap before the threads start.
 
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
-use rtalloc::adapt::threads::{Numbers, Threads, UNASKED, WORDS, end};
+use rtalloc::adapt::threads::{Numbers, Threads, UNASKED, WORDS, end, own, reserve};
 use rtalloc::adapt::{AnySlot, CurrentSlot, Global, Locked, ThreadSlots};
 use rtalloc::concurrent::atomics::{Atomics, Rmw, Word, reading};
 use rtalloc::contract::{InitError, SharedAllocator, SharedError, Slot};
@@ -28,6 +28,8 @@ const HEAP_BYTES: usize = crate::bytes(0x900, 0xD00);
 const REGION_BYTES: usize = FRONT_BYTES + HEAP_BYTES;
 /// A chunk has one such block.
 const SIZE_BYTES: usize = 200;
+/// Bytes that belong to each slot, where there is no heap.
+const SLOT_BYTES: usize = 16;
 
 /// loom's atomics; a thread that reads 1 in a word of 32 bits (a heap that is being made, a lock that is held) lets
 /// others run before it reads again. If `TORN`, an intentional fault: RMWs that take are torn into a read and a write.
@@ -107,6 +109,7 @@ thread_local! {
 }
 
 /// loom's threads.
+#[derive(Debug)]
 struct LoomThreads<const TORN: bool>;
 
 // SAFETY: the numbers are those that `start` made, and each thread has a place of its own in the map.
@@ -313,12 +316,54 @@ fn one_is_patient<const REPEATED: bool>() {
     other.join().expect("the thread ends");
 }
 
+/// A thread with a slot of its own, if it has one, owns the memory that belongs to it, and ends. Returns whether it has
+/// one.
+fn use_slot(own: Option<usize>) -> bool {
+    if let Some(number) = own {
+        let start = NUMBERS.get() + FRONT_BYTES + number * SLOT_BYTES;
+        let memory = NonNull::new(std::ptr::with_exposed_provenance_mut(start)).expect("in the region");
+        scene::own(memory, SLOT_BYTES);
+        scene::disown(memory, SLOT_BYTES);
+    }
+    // SAFETY: outside of operations.
+    unsafe { end::<LoomThreads<false>>() };
+    own.is_some()
+}
+
+/// A slot is reserved, given back, and reserved again for a thread that starts then, while another thread takes one.
+/// The thread with the reservation has that slot alone until it ends, and no slot is lost. One slot is at least one
+/// thread's; of two, each has one. Unless `KEPT`, an intentional fault: the reserved slot is free as soon as its thread
+/// enters.
+fn one_is_reserved<const OWN_SLOTS: usize, const KEPT: bool>() {
+    start::<Plain, _, false>(AnySlot, None);
+    scene::share();
+    let other = loom::thread::spawn(|| use_slot(own::<LoomThreads<false>>(OWN_SLOTS + 1)));
+    drop(reserve::<LoomThreads<false>>(OWN_SLOTS + 1));
+    let mine = reserve::<LoomThreads<false>>(OWN_SLOTS + 1).map(|reserved| {
+        loom::thread::spawn(move || {
+            let number = reserved.enter().expect("a thread without a slot");
+            if !KEPT {
+                // SAFETY: none; the fault.
+                unsafe { LoomThreads::<false>::numbers().release(number) };
+            }
+            use_slot(Some(number))
+        })
+    });
+    let is_reserved = mine.is_some_and(|mine| mine.join().expect("the thread ends"));
+    let is_taken = other.join().expect("the thread ends");
+    scene::gather();
+    let served = usize::from(is_reserved) + usize::from(is_taken);
+    assert!(served >= OWN_SLOTS, "{served} threads have one of {OWN_SLOTS} slots");
+    let numbers = LoomThreads::<false>::numbers();
+    assert!((0..OWN_SLOTS).all(|number| numbers.take(number, number + 1).is_some()), "a slot was lost");
+}
+
 const fn model(name: &'static str, execution: fn()) -> Model {
     Model { name, region_bytes: REGION_BYTES, preemptions: None, stores_are_ordered: false, execution }
 }
 
 /// The models of what is shipped.
-pub fn models() -> [Model; 7] {
+pub fn models() -> [Model; 9] {
     [
         model("one makes the heap", one_makes),
         model("one fails to make the heap", one_fails),
@@ -327,11 +372,13 @@ pub fn models() -> [Model; 7] {
         model("a slot for each", threads_come_and_go::<3, 2, false>).within(2, 3),
         model("three threads, two slots", threads_come_and_go::<2, 3, false>).within(1, 2),
         model("a request is repeated", one_is_patient::<true>).within(2, 3),
+        model("a slot is reserved", one_is_reserved::<2, true>),
+        model("the only slot is reserved", one_is_reserved::<1, true>),
     ]
 }
 
 /// Intentional faults, each with the model that must fail.
-pub fn faults() -> [(&'static str, Model); 4] {
+pub fn faults() -> [(&'static str, Model); 5] {
     [
         ("torn state of the global heap", model("both make the heap, torn", both_make::<true>)),
         (
@@ -340,5 +387,6 @@ pub fn faults() -> [(&'static str, Model); 4] {
         ),
         ("torn numbers of threads", model("a slot for each, torn", threads_come_and_go::<3, 2, true>).within(2, 3)),
         ("one attempt", model("a request is not repeated", one_is_patient::<false>).within(2, 3)),
+        ("reserved slot released", model("a reserved slot is not kept", one_is_reserved::<1, false>)),
     ]
 }

@@ -43,7 +43,7 @@ pub enum Change {
 pub struct Mutant {
     /// What is wrong.
     pub fault: &'static str,
-    /// The source file, in the folder of pooled arenas.
+    /// The source file, in `src`.
     file: &'static str,
     /// One line or two, each by a part that no other line of the file has.
     lines: &'static [&'static str],
@@ -75,7 +75,7 @@ impl Mutant {
     ///
     /// If the file does not have each exactly once: the list below is out of date.
     pub fn step(&self) -> ChangedStep {
-        let path = format!("src/concurrent/pooled_arenas/{}", self.file);
+        let path = format!("src/{}", self.file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let mut lines = [0; 2];
         for (found, part) in lines.iter_mut().zip(self.lines) {
@@ -97,146 +97,167 @@ const LAST_LOOK: &str = "self.bits.fetch_or(0, Relaxed)";
 const ENTRIES: &str = "with_exposed_provenance_mut(word)) }.store(entry.0, Relaxed)";
 const ENTRY: &str = "self.entry_word(chunk).store(entry.0, Relaxed)";
 
-/// Mutants of pooled arenas.
-pub const MUTANTS: [Mutant; 20] = [
+/// Mutants of pooled arenas, and of the slots of their threads.
+pub const MUTANTS: [Mutant; 23] = [
     Mutant {
         fault: "`missed` always answers Exhausted",
-        file: "pool.rs",
+        file: "concurrent/pooled_arenas/pool.rs",
         lines: &[VERSION],
         change: Change::AsLoaded,
         model: "one is there",
     },
     Mutant {
         fault: "versions are read again by plain loads",
-        file: "pool.rs",
+        file: "concurrent/pooled_arenas/pool.rs",
         lines: &[VERSION],
         change: Change::Load,
         model: "one is there",
     },
     Mutant {
         fault: "the version does not count what is given back",
-        file: "pool.rs",
+        file: "concurrent/pooled_arenas/pool.rs",
         lines: &[GIVE],
         change: Change::Masked(usize::MAX >> (usize::BITS / 2)),
         model: "one is there",
     },
     Mutant {
         fault: "a torn take of a run in two words is not given back",
-        file: "pool.rs",
+        file: "concurrent/pooled_arenas/pool.rs",
         lines: &[GIVE],
         change: Change::LeftOutAsUndo,
         model: "runs overlap",
     },
     Mutant {
         fault: "chunks are given back by a read and a write",
-        file: "pool.rs",
+        file: "concurrent/pooled_arenas/pool.rs",
         lines: &[GIVE],
         change: Change::Torn,
         model: "runs overlap",
     },
     Mutant {
         fault: "chunks are taken by a read and a write",
-        file: "pool.rs",
+        file: "concurrent/pooled_arenas/pool.rs",
         lines: &["word.compare_exchange(value, value - chunks, Acquire)"],
         change: Change::Torn,
         model: "the same chunk",
     },
     Mutant {
         fault: "the last look at the pending bits is a plain load",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &[LAST_LOOK],
         change: Change::Load,
         model: "freed is known at once",
     },
     Mutant {
         fault: "the last look at the pending bits is left out",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &[LAST_LOOK],
         change: Change::LeftOut,
         model: "freed is known at once",
     },
     Mutant {
         fault: "a pending bit is cleared after the queue is emptied",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["self.bits.fetch_and(!bit, Acquire)"],
         change: Change::Postponed(Moment::AfterNextRmw),
         model: "remote frees with a pending bit for each",
     },
     Mutant {
         fault: "a pending bit is cleared by a read and a write",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["self.bits.fetch_and(!bit, Acquire)"],
         change: Change::Torn,
         model: "remote frees with a pending bit for each",
     },
     Mutant {
         fault: "a pending bit is set by a read and a write",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["self.bits.fetch_or(Self::bit(producer), Release)"],
         change: Change::Torn,
         model: "remote frees with a pending bit for each",
     },
     Mutant {
         fault: "a shared pending bit is not set again for the others",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["self.bits.fetch_or(bit, Relaxed)"],
         change: Change::LeftOut,
         model: "remote frees with a shared pending bit",
     },
     Mutant {
         fault: "a free is pushed by a read and a write",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["self.top.compare_exchange(below, queued.get(), Release)"],
         change: Change::Torn,
         model: "remote frees with a pending bit for each",
     },
     Mutant {
         fault: "a queue is emptied by a read and a write",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["self.top.swap(0, Acquire)"],
         change: Change::Torn,
         model: "remote frees with a pending bit for each",
     },
     Mutant {
         fault: "a link is written after the push",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["link.0.store(below, Relaxed)"],
         change: Change::Postponed(Moment::AfterNextRmw),
         model: "remote frees with a pending bit for each",
     },
     Mutant {
         fault: "the pending bit is set after the producer's operation",
-        file: "remote_queue.rs",
+        file: "concurrent/pooled_arenas/remote_queue.rs",
         lines: &["self.bits.fetch_or(Self::bit(producer), Release)"],
         change: Change::Postponed(Moment::AfterOperation),
         model: "freed is known",
     },
     Mutant {
         fault: "chunks are given back before their entries are cleared",
-        file: "mod.rs",
+        file: "concurrent/pooled_arenas/mod.rs",
         lines: &[ENTRIES],
         change: Change::PostponedIfZero(Moment::AfterNextRmw),
         model: "large and small",
     },
     Mutant {
         fault: "a piece's entry is written after the block is handed out",
-        file: "mod.rs",
+        file: "concurrent/pooled_arenas/mod.rs",
         lines: &[ENTRIES, ENTRY],
         change: Change::PostponedUnlessZero(Moment::AfterOperation),
         model: "others free",
     },
     Mutant {
         fault: "a long block's entry is written after the block is handed out",
-        file: "mod.rs",
+        file: "concurrent/pooled_arenas/mod.rs",
         lines: &[ENTRY],
         change: Change::Postponed(Moment::AfterOperation),
         model: "a long block grows",
     },
     Mutant {
         fault: "a long block is ended by a read and a write of its entry",
-        file: "slot.rs",
+        file: "concurrent/pooled_arenas/slot.rs",
         lines: &["compare_exchange(entry.0, Entry::NONE.0, Relaxed)"],
         change: Change::Torn,
         model: "two free a long block",
+    },
+    Mutant {
+        fault: "a slot is reserved by a read and a write",
+        file: "adapt/threads.rs",
+        lines: &["word.fetch_or(1 << bit, Acquire)"],
+        change: Change::Torn,
+        model: "the only slot is reserved",
+    },
+    Mutant {
+        fault: "a slot is given back by a read and a write",
+        file: "adapt/threads.rs",
+        lines: &["word.fetch_and(!(1 << (number % BITS)), Release)"],
+        change: Change::Torn,
+        model: "a slot is reserved",
+    },
+    Mutant {
+        fault: "a reserved slot is not given back",
+        file: "adapt/threads.rs",
+        lines: &["word.fetch_and(!(1 << (number % BITS)), Release)"],
+        change: Change::LeftOut,
+        model: "the only slot is reserved",
     },
 ];
