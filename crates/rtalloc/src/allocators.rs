@@ -56,7 +56,7 @@ macro_rules! region_allocators {
             >, [regions, serves_again] {
                 c: rt_tlsf_small,
                 laboratory: {
-                    wins: "in a heap of 4 KiB a control structure of 190 bytes where TLSF has 628; half its header; blocks of 8 bytes",
+                    wins: "in a heap of 4 KiB a control structure of 182 bytes where TLSF has 628; half its header; blocks of 8 bytes",
                     loses: "heaps of at most 65,535 bytes, blocks aligned to 8; seldom detects a byte written before a block; up \
                             to a ninth of a block is lost to fewer classes, instead of a thirty-third",
                     options: "its type is Tlsf<3, RoundUp, Offset16>",

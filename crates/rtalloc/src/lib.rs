@@ -40,7 +40,7 @@
 //! use rtalloc::mechanism::stats::WithStats;
 //! use rtalloc::mechanism::word::{Offset16, Offset32};
 //!
-//! /// `tlsf-small`, here for a heap of 4 KiB: 190 bytes of control structure, 2 bytes before every block.
+//! /// `tlsf-small`, here for a heap of 4 KiB: 182 bytes of control structure, 2 bytes before every block.
 //! type Small<'r> = Tlsf<'r, 3, RoundUp, Offset16>;
 //! /// Statistics, and every tag tested when a block is freed.
 //! type Watched<'r> = Tlsf<'r, 5, RoundUp, Offset32, WithStats, Full>;
@@ -78,7 +78,7 @@
 //! |---|---|---|---|---|---|---|
 //! | `tlsf` | [`Tlsf`] | O(1), O(1) | 4 B | any | the default choice: constant time with a low bound, and the memory of best-fit | half-fit executes fewer instructions; allocators of one size, or of pages of one class, fewer still |
 //! | `tlsf-exact` | [`Tlsf`] | O(1), O(1) | 4 B | any | less internal fragmentation than the paper's split | a freed block may be too small for the class of the same request, so a steady load can keep splitting |
-//! | `tlsf-small` | [`Tlsf`] | O(1), O(1) | 2 B | any | in a heap of 4 KiB a control structure of 190 bytes where TLSF has 628; half its header; blocks of 8 bytes | heaps of at most 65,535 bytes, blocks aligned to 8; seldom detects a byte written before a block; up to a ninth of a block is lost to fewer classes, instead of a thirty-third |
+//! | `tlsf-small` | [`Tlsf`] | O(1), O(1) | 2 B | any | in a heap of 4 KiB a control structure of 182 bytes where TLSF has 628; half its header; blocks of 8 bytes | heaps of at most 65,535 bytes, blocks aligned to 8; seldom detects a byte written before a block; up to a ninth of a block is lost to fewer classes, instead of a thirty-third |
 //! | `tlsf-unchecked` | [`Tlsf`] | O(1), O(1) | 4 B | any | the instructions of the checks, which docs/MISUSE.md lists | a double free or a foreign pointer damages the heap, and nothing reports it |
 //! | `tlsf-own-tag` | [`Tlsf`] | O(1), O(1) | 4 B | any | reports a double free, until the memory is allocated again, and a foreign pointer, in fewer instructions than tlsf outside x86-64 | an overwritten tag damages the heap, and nothing reports it |
 //! | `tlsf-full-validation` | [`Tlsf`] | O(1), O(1) | 4 B | any | reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is allocated again | more instructions per operation than tlsf: docs/MISUSE.md has them for each processor |

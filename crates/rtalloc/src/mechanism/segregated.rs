@@ -10,7 +10,7 @@
 //! class only where its head and its bit are in the control structure, whatever was written over a free block.
 
 use crate::contract::Corruption;
-use crate::mechanism::bitmap::{Bitmap, BitmapView};
+use crate::mechanism::bitmap::Bitmap;
 use crate::mechanism::bits::computed;
 use crate::mechanism::boundary_tag::{FreeIndex, bytes_through, free_size, index_word_at};
 use crate::mechanism::free_list::{NULL, check_list, next_at};
@@ -58,22 +58,15 @@ impl SplitPolicy for Exact {
     }
 }
 
-/// One list per class of `C`, found through a bitmap `B`, split by policy `P`.
+/// One list per class of `C`, split by policy `P`.
 #[derive(Clone, Copy, Debug)]
-pub struct Segregated<C, B, P>(PhantomData<(C, B, P)>);
+pub struct Segregated<C, P>(PhantomData<(C, P)>);
 
-impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
+impl<C: Classes, P: SplitPolicy> Segregated<C, P> {
     /// The bitmap, which follows the null node.
     #[inline(always)]
-    fn bitmap<W: Width>(memory: Memory<W>) -> BitmapView<W> {
-        let at = Self::bitmap_at::<W>();
-        let leaves_bytes = Self::bitmap_bytes::<W>() - size_of::<usize>();
-        // Near the base, the summary's offset is in every instruction of Armv6-M.
-        let (at, summary_at) = match cfg!(target_arch = "x86_64") {
-            true => (at, at.up(leaves_bytes)),
-            false => (at.up(size_of::<usize>()), at),
-        };
-        BitmapView { memory, at, summary_at, below: C::below::<W>() }
+    fn bitmap<W: Width>(memory: Memory<W>) -> Bitmap<W> {
+        Bitmap { memory, at: Self::bitmap_at::<W>(), below: C::below::<W>(), highest: C::highest::<W>() }
     }
 
     /// Offset of the bitmap.
@@ -85,7 +78,7 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// Bytes of the bitmap.
     #[inline(always)]
     fn bitmap_bytes<W: Width>() -> usize {
-        B::bytes(C::below::<W>(), C::highest::<W>())
+        Bitmap::<W>::bytes(C::below::<W>(), C::highest::<W>())
     }
 
     /// Where the head of a class is: the heads follow the bitmap.
@@ -124,13 +117,13 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
         Class::new(prev.bytes())
     }
 
-    /// The least number that is taken for a class: that of the smallest block's class, or less where heads of classes
-    /// below it would be in the control structure, too. That of class 0 is there where class numbers begin near zero:
-    /// the end of the summary, which an operation writes at its own end, whatever a removal stored there.
+    /// The least number that is taken for a class: that of the smallest block's class; 0, which saves an instruction,
+    /// where class numbers begin so near zero that smaller ones would have their heads in the control structure, too:
+    /// in the null node, or in the word of the bitmap that an operation writes at its end, whatever a removal stored
+    /// there.
     #[inline(always)]
     fn least_name<W: Width>() -> usize {
-        let before_base = (Self::heads_at::<W>().bytes() as isize).min(0).unsigned_abs();
-        before_base.div_ceil(W::BYTES)
+        if (Self::heads_at::<W>().bytes() as isize) < 0 { C::below::<W>().up(1).number() } else { 0 }
     }
 
     /// How far a number is above the least one that is taken for a class. Those that are less than the number of names
@@ -154,7 +147,7 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
 // SAFETY: the list of a class holds only blocks of at least the class's size, and its bit is set if and only if the
 // list has a block. So `take` returns a block of at least the size searched for. `insert` links and `remove` unlinks
 // exactly the block it is given.
-unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Segregated<C, B, P> {
+unsafe impl<C: Classes, P: SplitPolicy, W: Width> FreeIndex<W> for Segregated<C, P> {
     type Place = ();
     const NOWHERE: () = ();
     type Summary = usize;
@@ -181,13 +174,13 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     #[inline(always)]
     unsafe fn load(memory: Memory<W>) -> usize {
         // SAFETY: the bitmap is initialised.
-        unsafe { Self::bitmap(memory).summary() }
+        unsafe { Self::bitmap(memory).load() }
     }
 
     #[inline(always)]
     unsafe fn store(memory: Memory<W>, summary: usize) {
         // SAFETY: the bitmap is initialised.
-        unsafe { Self::bitmap(memory).set_summary(summary) }
+        unsafe { Self::bitmap(memory).store(summary) }
     }
 
     #[inline(always)]
@@ -206,13 +199,13 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: the bitmap has a bit for the class of any size that a word can hold. If the bit is set, the list has
         // a block, and every block of that class has at least `rounded` bytes.
         unsafe {
-            let (class, place) = B::find(Self::bitmap(memory), *summary, below)?;
+            let (class, leaf) = Self::bitmap(memory).find(*summary, below)?;
             let heads = Self::heads(memory);
             let block = heads.load_link(Self::in_heads::<W>(class));
             let after = memory.load_link(next_at::<W>(block));
             heads.store_link(Self::in_heads::<W>(class), after);
             memory.store_link(after, Self::named(class));
-            B::remove_if(Self::bitmap(memory), summary, class, place, after == NULL);
+            Self::bitmap(memory).remove_if(summary, class, leaf, after == NULL);
             Some((block, P::granted::<W>(last, rounded), ()))
         }
     }
@@ -230,7 +223,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
             // freed block is often unlinked again soon.
             W::store_pair(memory, block, Self::named(class), after);
             heads.store_link(Self::in_heads::<W>(class), block);
-            B::insert(Self::bitmap(memory), summary, class);
+            Self::bitmap(memory).insert(summary, class);
         }
     }
 
@@ -246,7 +239,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                     if name < memory.load_bits(index_word_at::<W>()) {
                         let class = Self::class_named(Offset::new(pair));
                         Self::heads(memory).store_link(Self::in_heads::<W>(class), NULL);
-                        return B::remove(Self::bitmap(memory), summary, class);
+                        return Self::bitmap(memory).remove(summary, class);
                     }
                     core::hint::cold_path();
                     let lower = |word: usize| computed(W::get(W::put(word)) as u64) as usize;
@@ -265,7 +258,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
             let class = Self::class_named(prev);
             Self::heads(memory).store_link(Self::in_heads::<W>(class), after);
             if !W::PAIRS && after == NULL {
-                B::remove(Self::bitmap(memory), summary, class);
+                Self::bitmap(memory).remove(summary, class);
             }
         }
     }
@@ -275,7 +268,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         // SAFETY: the bitmap is initialised.
-        let highest = unsafe { B::highest(Self::bitmap(memory), Self::load(memory)) };
+        let highest = unsafe { Self::bitmap(memory).highest_member(Self::load(memory)) };
         highest.map_or(0, C::size::<W>)
     }
 
@@ -283,7 +276,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         let mut below = C::below::<W>();
         // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
         unsafe {
-            while let Some((class, _)) = B::find(Self::bitmap(memory), Self::load(memory), below) {
+            while let Some((class, _)) = Self::bitmap(memory).find(Self::load(memory), below) {
                 let mut block = memory.load_link(Self::head_at::<W>(class));
                 while block != NULL {
                     visit(class.number(), block);
@@ -320,7 +313,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                 })?
             };
             // SAFETY: the bitmap has a bit for the class.
-            if !unsafe { B::agrees(Self::bitmap(memory), class, count != 0) } {
+            if !unsafe { Self::bitmap(memory).agrees(class, count != 0) } {
                 let invariant = "a class's bit is set if and only if its list has a block";
                 return Err(Corruption { invariant, address: memory.address(head) });
             }

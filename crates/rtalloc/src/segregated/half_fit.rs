@@ -50,7 +50,6 @@
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};
-use crate::mechanism::bitmap::OneWord;
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
 use crate::mechanism::segregated::{Exact, Segregated, SplitPolicy};
 use crate::mechanism::size_class::PowerOfTwoClasses;
@@ -59,7 +58,7 @@ use crate::mechanism::validation::Basic;
 use crate::mechanism::word::{Offset32, Width};
 
 /// The index of a [`HalfFit`] heap.
-pub type HalfFitIndex<P> = Segregated<PowerOfTwoClasses, OneWord, P>;
+pub type HalfFitIndex<P> = Segregated<PowerOfTwoClasses, P>;
 
 /// Half-fit with split policy `P`, tags of width `W`, statistics `T` and validation `G`.
 pub type HalfFit<'r, P = Exact, W = Offset32, T = NoStats, G = Basic> = TagHeap<'r, HalfFitIndex<P>, W, T, G>;

@@ -136,6 +136,7 @@ fn small_numbers_over_links_harm_nothing_else<W: Width, A: RegionAllocator<'stat
 fn stale_writes_of_small_numbers_harm_nothing_but_free_memory() {
     small_numbers_over_links_harm_nothing_else::<Offset32, Tlsf<'_>>();
     small_numbers_over_links_harm_nothing_else::<Offset32, Tlsf<'_, 1>>();
+    small_numbers_over_links_harm_nothing_else::<Offset32, Tlsf<'_, 2>>();
     small_numbers_over_links_harm_nothing_else::<Offset16, Tlsf<'_, 3, RoundUp, Offset16>>();
     small_numbers_over_links_harm_nothing_else::<Wide, Tlsf<'_, 4, Exact, Wide, WithStats>>();
     small_numbers_over_links_harm_nothing_else::<Offset32, Tlsf<'_, 5, RoundUp, Offset32, NoStats, Full>>();

@@ -185,10 +185,11 @@ const fn subject<T: Target>(name: &'static CStr) -> Subject {
 
 /// All subjects; the last entry has no name.
 #[unsafe(no_mangle)]
-pub static THROUGHPUT_SUBJECTS: [Subject; 9] = [
+pub static THROUGHPUT_SUBJECTS: [Subject; 10] = [
     subject::<Null>(c"(harness)"),
     subject::<Ours<Tlsf<'static>>>(c"tlsf"),
     subject::<Ours<Tlsf<'static, 5, Exact>>>(c"tlsf-exact"),
+    subject::<Ours<Tlsf<'static, 2>>>(c"tlsf-2"),
     subject::<Ours<Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>>>(c"tlsf-full-validation"),
     subject::<Ours<Cached<'static, Tlsf<'static, 5, RoundUp, Offset32, NoStats, BasicSettingAside>>>>(c"cached-tlsf"),
     subject::<Ours<HalfFit<'static>>>(c"half-fit"),
