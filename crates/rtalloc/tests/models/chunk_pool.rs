@@ -6,15 +6,17 @@ use rtalloc::concurrent::pooled_arenas::pool::{Missed, Pool, WORD_CHUNKS, claim_
 use std::ops::Range;
 use std::ptr::NonNull;
 
+/// Words of a pool, unless a model needs more.
 const WORDS: usize = 2;
 const CHUNK_BYTES: usize = 16;
 const CHUNKS: usize = WORDS * WORD_CHUNKS;
-/// The words, then the chunks.
-const REGION_BYTES: usize = WORDS * size_of::<usize>() + CHUNKS * CHUNK_BYTES;
+/// The words of the largest pool, then its chunks.
+const REGION_BYTES: usize = 4 * (size_of::<usize>() + WORD_CHUNKS * CHUNK_BYTES);
 
 /// A pool, and the memory of its chunks.
 #[derive(Clone, Copy)]
 struct Chunks {
+    words: usize,
     pool: Pool<'static, Loomed>,
     memory: NonNull<u8>,
 }
@@ -22,17 +24,22 @@ struct Chunks {
 impl Chunks {
     /// In a fresh region, which threads will share: a pool that has these chunks.
     fn new(has: impl Fn(usize) -> bool) -> Self {
+        Self::in_words(WORDS, has)
+    }
+
+    /// As [`new`](Self::new), with so many words.
+    fn in_words(words: usize, has: impl Fn(usize) -> bool) -> Self {
         let start = NonNull::from(scene::region()).cast::<u8>();
         start.expose_provenance();
-        for word in 0..WORDS {
+        for word in 0..words {
             let bits = (0..WORD_CHUNKS).filter(|bit| has(word * WORD_CHUNKS + bit)).map(|bit| 1 << bit).sum();
             // SAFETY: the words are at the region's start, aligned.
             unsafe { start.cast::<usize>().add(word).write(bits) };
         }
         // SAFETY: the words are initialised, and used only as a pool; the chunks follow.
         let chunks = unsafe {
-            let memory = start.add(WORDS * size_of::<usize>());
-            Chunks { pool: Pool::at(start.addr().get(), WORDS), memory }
+            let memory = start.add(words * size_of::<usize>());
+            Chunks { words, pool: Pool::at(start.addr().get(), words), memory }
         };
         scene::share();
         chunks
@@ -48,7 +55,7 @@ impl Chunks {
     }
 
     fn take(self, run: usize) -> Result<usize, Missed> {
-        let answer = scene::measured(Some(take_steps(WORDS, run)), || self.pool.take(run, 0, |first| first));
+        let answer = scene::measured(Some(take_steps(self.words, run)), || self.pool.take(run, 0, |first| first));
         answer.inspect(|&first| self.own(first, run))
     }
 
@@ -61,7 +68,7 @@ impl Chunks {
     }
 
     fn take_piece(self, run: usize, most: usize) -> Result<Range<usize>, Missed> {
-        let answer = scene::measured(Some(take_steps(WORDS, most)), || self.pool.take_piece(run, most));
+        let answer = scene::measured(Some(take_steps(self.words, most)), || self.pool.take_piece(run, most));
         answer.inspect(|chunks| self.own(chunks.start, chunks.len()))
     }
 
@@ -74,7 +81,10 @@ impl Chunks {
     fn close(self, has: impl Fn(usize) -> bool) {
         scene::gather();
         if !scene::is_void() {
-            assert!((0..CHUNKS).all(|chunk| self.pool.has(chunk) == has(chunk)), "a chunk was lost, or is there twice");
+            assert!(
+                (0..self.words * WORD_CHUNKS).all(|chunk| self.pool.has(chunk) == has(chunk)),
+                "a chunk was lost, or is there twice"
+            );
         }
     }
 }
@@ -187,8 +197,58 @@ fn whole_word() {
     chunks.close(|chunk| chunk <= WORD_CHUNKS + 1 && !long.contains(&chunk) && !short.contains(&chunk));
 }
 
+/// The last chunk of the first word, all of the second one, and the first of the third.
+const THREE_WORDS: Range<usize> = WORD_CHUNKS - 1..2 * WORD_CHUNKS + 1;
+
+/// A thread gives such a run back, while another takes its second word, and gives that back.
+fn three_words() {
+    let chunks = Chunks::in_words(3, |_| false);
+    chunks.own(THREE_WORDS.start, THREE_WORDS.len());
+    let other = loom::thread::spawn(move || chunks.give(THREE_WORDS.start, THREE_WORDS.len()));
+    if chunks.claim(WORD_CHUNKS, WORD_CHUNKS) {
+        chunks.give(WORD_CHUNKS, WORD_CHUNKS);
+    }
+    let mine = chunks.take(WORD_CHUNKS);
+    other.join().expect("the thread ends");
+    let taken = mine.map_or(0..0, |first| first..first + WORD_CHUNKS);
+    chunks.close(|chunk| THREE_WORDS.contains(&chunk) && !taken.contains(&chunk));
+}
+
+/// A thread gives back the chunk that such a run lacks, and takes another one of its second word, while another takes
+/// the run, and gives it back: the first thread's accesses to the chunk come before those of its next user.
+fn three_words_but_one() {
+    const LACKING: usize = WORD_CHUNKS + 1;
+    let chunks = Chunks::in_words(3, |chunk| THREE_WORDS.contains(&chunk) && chunk != LACKING);
+    chunks.own(LACKING, 1);
+    let other = loom::thread::spawn(move || {
+        chunks.give(LACKING, 1);
+        chunks.claim(LACKING + 1, 1)
+    });
+    if let Ok(first) = chunks.take(THREE_WORDS.len()) {
+        chunks.give(first, THREE_WORDS.len());
+    }
+    let is_claimed = other.join().expect("the thread ends");
+    chunks.close(|chunk| THREE_WORDS.contains(&chunk) && !(is_claimed && chunk == LACKING + 1));
+}
+
+/// As [`one_is_there`], where the run that is given back is one of three words, and the search is for a word's chunks.
+fn a_long_run_is_there() {
+    const LAST: usize = 3 * WORD_CHUNKS;
+    let chunks = Chunks::in_words(4, |chunk| chunk >= LAST);
+    chunks.own(THREE_WORDS.start, THREE_WORDS.len());
+    let other = loom::thread::spawn(move || {
+        chunks.give(THREE_WORDS.start, THREE_WORDS.len());
+        chunks.claim(LAST, WORD_CHUNKS)
+    });
+    let mine = chunks.take(WORD_CHUNKS);
+    let is_claimed = other.join().expect("the thread ends");
+    assert!(scene::is_void() || mine != Err(Missed::Exhausted), "exhausted, while a run was there all the time");
+    let taken = mine.map_or(0..0, |first| first..first + WORD_CHUNKS);
+    chunks.close(|chunk| (THREE_WORDS.contains(&chunk) || chunk >= LAST && !is_claimed) && !taken.contains(&chunk));
+}
+
 /// All of them.
-pub fn models() -> [Model; 8] {
+pub fn models() -> [Model; 11] {
     let model = |name, execution| Model {
         name,
         region_bytes: REGION_BYTES,
@@ -203,6 +263,9 @@ pub fn models() -> [Model; 8] {
         model("the same chunk", the_same_chunk),
         model("runs overlap", runs_overlap).within(3, 4),
         model("a whole word", whole_word),
+        model("three words", three_words),
+        model("three words but one", three_words_but_one),
+        model("a long run is there", a_long_run_is_there),
         model("a longer piece", longer_piece),
         model("pieces overlap", pieces_overlap).within(3, 4),
     ]

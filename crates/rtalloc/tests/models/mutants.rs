@@ -28,7 +28,7 @@ pub enum Change {
     AsLoaded,
     /// An RMW becomes a read of the latest value and a write.
     Torn,
-    /// An RMW loses the other bits of its operand.
+    /// An RMW loses the other bits of its operand, a store those of its value.
     Masked(usize),
     /// A store, or an RMW whose answer is not used, comes later.
     Postponed(Moment),
@@ -88,7 +88,7 @@ impl Mutant {
 }
 
 /// The pool's gift: the addition that gives chunks back.
-const GIVE: &str = "word.fetch_add(GIVEN.wrapping_add(chunks), Release)";
+const GIVE: &str = "self.word(index).fetch_add(GIVEN.wrapping_add(chunks), Release)";
 /// The RMW that reads a version again.
 const VERSION: &str = "self.word(index).fetch_add(0, Relaxed)";
 /// The last look at the pending bits.
@@ -98,7 +98,7 @@ const ENTRIES: &str = "with_exposed_provenance_mut(word)) }.store(entry.0, Relax
 const ENTRY: &str = "self.entry_word(chunk).store(entry.0, Relaxed)";
 
 /// Mutants of pooled arenas, and of the slots of their threads.
-pub const MUTANTS: [Mutant; 23] = [
+pub const MUTANTS: [Mutant; 24] = [
     Mutant {
         fault: "`missed` always answers Exhausted",
         file: "concurrent/pooled_arenas/pool.rs",
@@ -119,6 +119,13 @@ pub const MUTANTS: [Mutant; 23] = [
         lines: &[GIVE],
         change: Change::Masked(usize::MAX >> (usize::BITS / 2)),
         model: "one is there",
+    },
+    Mutant {
+        fault: "the version does not count when a whole word is given back",
+        file: "concurrent/pooled_arenas/pool.rs",
+        lines: &["word.store(value, Release)"],
+        change: Change::Masked(usize::MAX >> (usize::BITS / 2)),
+        model: "a long run is there",
     },
     Mutant {
         fault: "a torn take of a run in two words is not given back",

@@ -566,7 +566,7 @@ unsafe impl Atomics for Loomed {
             // SAFETY: the cell is valid, and loom's threads run one at a time.
             return unsafe { cell.write(value) };
         };
-        let value = value.widen();
+        let value = if let Some(Change::Masked(mask)) = change { value.widen() & mask } else { value.widen() };
         // SAFETY: the cell is valid, and remains so: the region is never freed.
         let step = move || unsafe { word.store(cell, value, order) };
         match change {

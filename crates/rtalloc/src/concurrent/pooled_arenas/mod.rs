@@ -51,11 +51,11 @@
 //! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back c RMWs, 3 + g loads, and what its piece costs |
 //! | allocate, which takes a piece | 1 allocate, 1 lend of H | at most W + 8 loads, 6 RMWs, 6 stores |
 //! | allocate of a long block | 1 allocate of H | at most W + 8 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
-//! | refusal | 1 allocate of H | at most W + 8 loads, max(W, 8) + 4 RMWs, 1 store; where a run is longer than a word, 2·W + 1 loads, 2·W + 3 RMWs |
+//! | refusal | 1 allocate of H | at most W + 8 loads, max(W, 8) + 4 RMWs, 1 store; where a run is longer than a word, 3·W loads, W + 5 RMWs, W stores |
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
 //! | the same, where its piece is empty then | the same | plus 1 load, 2 RMWs, 4 stores; nothing for the spare |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 2 loads, 3 stores |
-//! | deallocate, of a long block | none | 1 load, 1 RMW, and 1 RMW for each word of the pool that has its chunks |
+//! | deallocate, of a long block | none | 1 load, at most 3 RMWs, and 1 load, 1 store for each further word of the pool that has its chunks |
 //! | take, release | none | 1 RMW, 1 store |
 //!
 //! An *RMW* is one atomic read-modify-write (fetch-and-or, swap, compare-and-swap). Tags are not counted: the size that
@@ -73,7 +73,7 @@
 //!    before the free is visible to the block's next user: release in the push, acquire in the swap, and from there on
 //!    the program order of the owner's thread.
 //! 4. *No chunk belongs to two.* It leaves the pool by the compare-and-swap that clears its bit, and returns by the
-//!    addition that sets it, which its only owner executes: the slot whose piece it was, or the thread whose
+//!    addition or store that sets it, which its only owner executes: the slot whose piece it was, or the thread whose
 //!    compare-and-swap ended the long block.
 //! 5. *The entry of a block's chunk is right.* It is written before the block is handed out, and not again before the
 //!    block is freed. The thread that frees it gets it after the first write, and frees it before the second.

@@ -8,12 +8,13 @@
 //! ```text
 //! word      [version 7 | 0 1 1 0 ... 1]        a set bit is a chunk in the pool
 //! take      compare-and-swap: the bits of the run become clear, the version stays
-//! give      fetch-and-add: the bits become set, and the version one more
+//! give      fetch-and-add: the bits become set, and the version one more; a store, where all of a word go back
 //! ```
 //!
 //! The search is first fit, so that long runs remain at the end. A *short* run, of at most as many chunks as a word
 //! has, lies in one word or in two that follow each other: the search looks at each word and the next one together. A
-//! run is taken word by word, from its first chunk on; if another taker was faster, what was taken goes back.
+//! run is taken word by word, from its first chunk on; if another taker was faster, what was taken goes back. Whoever
+//! has all chunks of a word is the only one who may change it: no one else has one to give, and there is none to take.
 //!
 //! # Exhausted or contended
 //!
@@ -34,6 +35,7 @@
 //! |---|---|---|
 //! | compare-and-swap of `take` | acquire | using the chunks comes after |
 //! | fetch-and-add of `give` | release | the giver's accesses to the chunks come first |
+//! | store of `give` | release | the same, and those of earlier givers, which the taking of the word's chunks acquired |
 
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::contract::{LoopBound, Steps, loop_bound};
@@ -346,7 +348,9 @@ impl<'h, A: Atomics> Pool<'h, A> {
             loop_bound!(LoopBound::Words);
             // SAFETY: `from` is at most `to`, at most the number of words.
             let word = unsafe { Self::word_at(end.wrapping_add(index.wrapping_mul(size_of::<usize>()))) };
-            Self::give_to(word, ALL);
+            let value = word.load(Relaxed).wrapping_add(GIVEN.wrapping_add(ALL));
+            // Without its chunks, no one else changes the word. Release: as in `give_in`.
+            word.store(value, Release);
             index = next(index);
         }
     }
@@ -354,13 +358,8 @@ impl<'h, A: Atomics> Pool<'h, A> {
     /// Gives back chunks of one word.
     #[inline(always)]
     pub fn give_in(self, index: usize, chunks: usize) {
-        Self::give_to(self.word(index), chunks);
-    }
-
-    #[inline(always)]
-    fn give_to(word: &Shared<usize, A>, chunks: usize) {
         // Release: everything that was done with the chunks comes before their next use.
-        word.fetch_add(GIVEN.wrapping_add(chunks), Release);
+        self.word(index).fetch_add(GIVEN.wrapping_add(chunks), Release);
     }
 }
 
@@ -422,7 +421,9 @@ const fn words_of(run: usize) -> usize {
 
 /// Most steps of [`Pool::give`].
 pub fn give_steps(run: usize) -> Steps {
-    Steps { read_modify_writes: words_of(run), loads: 0, stores: 0 }
+    let words = words_of(run);
+    let whole = words.saturating_sub(2);
+    Steps { read_modify_writes: words - whole, loads: whole, stores: whole }
 }
 
 /// Most steps of [`Pool::claim`].
