@@ -198,7 +198,7 @@ fn init_panics_without_bytes_and_the_second_time() {
 #[test]
 fn what_a_heap_takes_is_what_the_documentation_says() {
     let expected = match usize::BITS {
-        64 => [(4 << 10, 200), (64 << 10, 272), ((64 << 10) + 1, 1201), (1 << 20, 1712)],
+        64 => [(4 << 10, 192), (64 << 10, 264), ((64 << 10) + 1, 1201), (1 << 20, 1712)],
         _ => [(4 << 10, 168), (64 << 10, 240), ((64 << 10) + 1, 1305), (1 << 20, 1824)],
     };
     for (region, taken) in expected {
