@@ -55,7 +55,7 @@
 //! | embedded-alloc's `LlffHeap` | 32 B | 32 B | 197, 380, none | 151, 286, none |
 //!
 //! rustc 1.95.0 (59807616e 2026-04-14).
-//! Measured 2026-11-29 at 3b50f720 by `ci/embedded_alloc.sh --update`.
+//! Measured 2026-11-29 at 232c53b5 by `ci/embedded_alloc.sh --update`.
 //! <!-- end -->
 //!
 //! This heap executes more instructions than embedded-alloc's TLSF: it also validates tags, counts bytes, and is one of
