@@ -48,10 +48,10 @@
 //! | `p2` | 319 KB | 202 / 119 | 13 / 1 (79.4 M) | 110 / 83 | 110 / 69 | 83 / 56 | 112 / 58 | 0.53 |
 //! | `small` | 396 KB | refused | 13 / 1 (2.2 M) | 100 / 68 | 100 / 56 | refused | 83 / 12 | 0.37 |
 //! | `steady` | 537 KB | 165 / 100 | 13 / 1 (9.9 M) | 94 / 72 | 94 / 59 | refused | 41 / 12 | 0.21 |
-//! | made in 128 MiB |  | 99 | 4 | 13,957 | 13,992 | 585 | 13,994 |  |
+//! | made in 128 MiB |  | 99 | 4 | 13,959 | 13,994 | 587 | 13,996 |  |
 //!
 //! rustc 1.95.0 (59807616e 2026-04-14).
-//! Measured 2026-11-29 at 7998b519 by `ci/zkvm.sh --update`.
+//! Measured 2026-11-29 at 63c65289 by `ci/zkvm.sh --update`.
 //! <!-- end -->
 //!
 //! On `p2`, half-fit without validation executes fewer instructions than `Guest`, for an allocation and for a free.
