@@ -58,12 +58,12 @@
 //! |---|---|---|---|---|---|
 //! | `tlsf` | 74, 125, 68 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //! | `tlsf-exact` | 75, 125, 68 | 4 B | 16 B | 1,180 B, 1,692 B | 7.2 %, 25.7 % |
-//! | `tlsf-small` | 75, 134, 72 | 2 B | 8 B | 254 B, - | -, - |
-//! | `tlsf-full-validation` | 95, 149, 98 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
+//! | `tlsf-small` | 67, 124, 71 | 2 B | 8 B | 246 B, - | -, - |
+//! | `tlsf-full-validation` | 95, 149, 96 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //! | `tlsf-own-tag` | 74, 125, 67 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //! | `tlsf-unchecked` | 74, 125, 60 | 4 B | 16 B | 1,180 B, 1,692 B | 9.1 %, 21.7 % |
 //!
-//! Measured 2026-11-29 at 2773d74 by `cargo test -p rtalloc-cli --test command figures`.
+//! Measured 2026-11-29 at 071d4ca by `cargo test -p rtalloc-cli --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};
