@@ -24,21 +24,21 @@ struct Chunks {
 impl Chunks {
     /// In a fresh region, which threads will share: a pool that has these chunks.
     fn new(has: impl Fn(usize) -> bool) -> Self {
-        Self::in_words(WORDS, has)
+        Self::in_words(WORDS, 0, has)
     }
 
-    /// As [`new`](Self::new), with so many words.
-    fn in_words(words: usize, has: impl Fn(usize) -> bool) -> Self {
+    /// As [`new`](Self::new), with so many words of this version.
+    fn in_words(words: usize, version: usize, has: impl Fn(usize) -> bool) -> Self {
         let start = NonNull::from(scene::region()).cast::<u8>();
         start.expose_provenance();
         for word in 0..words {
-            let bits = (0..WORD_CHUNKS).filter(|bit| has(word * WORD_CHUNKS + bit)).map(|bit| 1 << bit).sum();
+            let bits = (0..WORD_CHUNKS).filter(|bit| has(word * WORD_CHUNKS + bit)).map(|bit| 1 << bit).sum::<usize>();
             // SAFETY: the words are at the region's start, aligned.
-            unsafe { start.cast::<usize>().add(word).write(bits) };
+            unsafe { start.cast::<usize>().add(word).write(version << WORD_CHUNKS | bits) };
         }
         // SAFETY: the words are initialised, and used only as a pool; the chunks follow.
         let chunks = unsafe {
-            let memory = start.add(words * size_of::<usize>());
+            let memory = start.add((words * size_of::<usize>()).next_multiple_of(CHUNK_BYTES));
             Chunks { words, pool: Pool::at(start.addr().get(), words), memory }
         };
         scene::share();
@@ -202,7 +202,7 @@ const THREE_WORDS: Range<usize> = WORD_CHUNKS - 1..2 * WORD_CHUNKS + 1;
 
 /// A thread gives such a run back, while another takes its second word, and gives that back.
 fn three_words() {
-    let chunks = Chunks::in_words(3, |_| false);
+    let chunks = Chunks::in_words(3, 0, |_| false);
     chunks.own(THREE_WORDS.start, THREE_WORDS.len());
     let other = loom::thread::spawn(move || chunks.give(THREE_WORDS.start, THREE_WORDS.len()));
     if chunks.claim(WORD_CHUNKS, WORD_CHUNKS) {
@@ -218,7 +218,7 @@ fn three_words() {
 /// the run, and gives it back: the first thread's accesses to the chunk come before those of its next user.
 fn three_words_but_one() {
     const LACKING: usize = WORD_CHUNKS + 1;
-    let chunks = Chunks::in_words(3, |chunk| THREE_WORDS.contains(&chunk) && chunk != LACKING);
+    let chunks = Chunks::in_words(3, 0, |chunk| THREE_WORDS.contains(&chunk) && chunk != LACKING);
     chunks.own(LACKING, 1);
     let other = loom::thread::spawn(move || {
         chunks.give(LACKING, 1);
@@ -231,10 +231,29 @@ fn three_words_but_one() {
     chunks.close(|chunk| THREE_WORDS.contains(&chunk) && !(is_claimed && chunk == LACKING + 1));
 }
 
+/// Two threads take runs of three words, of which they have the last chunk in common; one has room.
+fn three_words_overlap() {
+    const LAST: usize = THREE_WORDS.end - 1;
+    let chunks = Chunks::in_words(3, 0, |chunk| THREE_WORDS.contains(&chunk));
+    let other = loom::thread::spawn(move || chunks.claim(LAST, 1));
+    let is_mine = chunks.claim(THREE_WORDS.start, THREE_WORDS.len());
+    let is_others = other.join().expect("the thread ends");
+    assert!(scene::is_void() || !(is_mine && is_others), "a chunk was taken twice");
+    // What was taken first goes back.
+    let whole = scene::is_void() || is_mine || chunks.claim(WORD_CHUNKS, WORD_CHUNKS);
+    assert!(whole, "chunks of a run that was lost did not come back");
+    chunks.close(|chunk| {
+        THREE_WORDS.contains(&chunk)
+            && !is_mine
+            && !(is_others && chunk == LAST)
+            && (chunk < WORD_CHUNKS || chunk >= 2 * WORD_CHUNKS)
+    });
+}
+
 /// As [`one_is_there`], where the run that is given back is one of three words, and the search is for a word's chunks.
-fn a_long_run_is_there() {
+fn a_long_run_is_there<const VERSION: usize>() {
     const LAST: usize = 3 * WORD_CHUNKS;
-    let chunks = Chunks::in_words(4, |chunk| chunk >= LAST);
+    let chunks = Chunks::in_words(4, VERSION, |chunk| chunk >= LAST);
     chunks.own(THREE_WORDS.start, THREE_WORDS.len());
     let other = loom::thread::spawn(move || {
         chunks.give(THREE_WORDS.start, THREE_WORDS.len());
@@ -248,7 +267,7 @@ fn a_long_run_is_there() {
 }
 
 /// All of them.
-pub fn models() -> [Model; 11] {
+pub fn models() -> [Model; 13] {
     let model = |name, execution| Model {
         name,
         region_bytes: REGION_BYTES,
@@ -265,7 +284,9 @@ pub fn models() -> [Model; 11] {
         model("a whole word", whole_word),
         model("three words", three_words),
         model("three words but one", three_words_but_one),
-        model("a long run is there", a_long_run_is_there),
+        model("three words overlap", three_words_overlap),
+        model("a long run is there", a_long_run_is_there::<0>),
+        model("a long run is there, given before", a_long_run_is_there::<1>),
         model("a longer piece", longer_piece),
         model("pieces overlap", pieces_overlap).within(3, 4),
     ]

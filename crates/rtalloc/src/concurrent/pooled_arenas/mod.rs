@@ -49,9 +49,9 @@
 //! |---|---|---|
 //! | allocate, which the slot's heap serves | 1 allocate of H | 1 load |
 //! | allocate, with queued remote frees | and at most K deallocates of H | and for each block taken back c RMWs, 3 + g loads, and what its piece costs |
-//! | allocate, which takes a piece | 1 allocate, 1 lend of H | at most W + 8 loads, 6 RMWs, 6 stores |
-//! | allocate of a long block | 1 allocate of H | at most W + 8 loads, 6 RMWs, 2 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
-//! | refusal | 1 allocate of H | at most W + 8 loads, max(W, 8) + 4 RMWs, 1 store; where a run is longer than a word, 3·W loads, W + 5 RMWs, W stores |
+//! | allocate, which takes a piece | 1 allocate, 1 lend of H | at most W + 8 loads, 6 RMWs, 9 stores |
+//! | allocate of a long block | 1 allocate of H | at most W + 8 loads, 6 RMWs, 5 stores, and 1 load, 1 RMW for each word of a run that is longer than a word |
+//! | refusal | 1 allocate of H | at most W + 8 loads, max(W, 8) + 4 RMWs, 4 stores; where a run is longer than a word, 3·W loads, W + 5 RMWs, W + 2 stores |
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
 //! | the same, where its piece is empty then | the same | plus 1 load, 2 RMWs, 4 stores; nothing for the spare |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 2 loads, 3 stores |

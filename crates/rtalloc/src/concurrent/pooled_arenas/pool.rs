@@ -285,8 +285,9 @@ impl<'h, A: Atomics> Pool<'h, A> {
         if index == span.last && self.claim_in(index, span.tail) {
             return true;
         }
-        self.give_in(span.first, span.head);
         self.give_words(next(span.first), index);
+        // Last, as in `give_long`: whoever sees this gift sees the stores before it.
+        self.give_in(span.first, span.head);
         false
     }
 

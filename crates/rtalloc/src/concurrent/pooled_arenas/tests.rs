@@ -89,8 +89,8 @@ fn heap(chunks: usize, config: PooledArenasConfig) -> Heap {
     }
     let memory = MEMORY.with(|memory| *memory);
     let len_bytes = Heap::layout(chunks, config.chunk_bytes, config.slots).unwrap().front_bytes;
-    // The control structure ends where a chunk may begin.
-    let ends_at = (memory.addr().get() + len_bytes).next_multiple_of(config.chunk_bytes);
+    // The control structure begins with a cache line, and ends where a chunk may begin.
+    let ends_at = (memory.addr().get() + len_bytes).next_multiple_of(config.chunk_bytes.max(LINE_BYTES));
     let len_bytes = len_bytes + chunks * config.chunk_bytes;
     let skipped = ends_at + chunks * config.chunk_bytes - len_bytes - memory.addr().get();
     assert!(skipped + len_bytes <= memory.len() * size_of::<u64>());
