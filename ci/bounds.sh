@@ -3,7 +3,7 @@
 # exceeds its bound, and every operation has the cost class that its contract states, in heaps of 64 KB to 64 MB.
 # To accept a greater bound: `rtalloc bound ours rlsf --static --save bounds/x86_64.json`, in a commit that says why.
 # The bounds of Global and Joint as a program calls them are at most their goals.
-# Needs: an x86-64 Linux machine, python3, binutils. Takes: three minutes after the build.
+# Needs: an x86-64 Linux machine, python3, binutils. Takes: four minutes after the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
@@ -52,8 +52,8 @@ PY
 
 "$rtalloc" costs ours
 
-# What a program calls whose global allocator is Global with nine slots, and one that has a Joint with as many, in a
-# thread that has a slot of its own: at most 120 instructions for a free, and 1,300 for an allocation at any alignment in
+# The calls of two programs, one with Global as its global allocator and one with a Joint, each with nine slots, in a
+# thread that has one of them: at most 120 instructions for a free, and 1,300 for an allocation at any alignment in
 # one attempt (under contention, up to 16 more follow).
 cargo build --quiet --release --manifest-path ci/global/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/global"
 prove() {

@@ -3,7 +3,7 @@
 //! Each level has a slot. It allocates, frees, and passes blocks to the other levels, which free them. Timers interrupt
 //! the main program and the lower handler at arbitrary instructions. Blocks contain patterns; at the end every block is
 //! freed, and the heap must be empty and intact. The argument is the heap's name; one is used as a `Global`, which
-//! gets the level from the processor.
+//! gets the number of the level from `board::level`.
 //!
 //! `ci/firmware.sh` runs this, and then a copy of the program whose RMWs leave interrupts on: there each heap must
 //! fail.
@@ -65,7 +65,7 @@ struct Region([MaybeUninit<u8>; 8 << 10]);
 static REGION: Place<Region> = Place(UnsafeCell::new(Region([MaybeUninit::new(0); 8 << 10])));
 /// The heap, one pointer, while interrupts are on.
 static HEAP: Place<MaybeUninit<usize>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
-/// The same as one allocator for all levels, if it is tested as that.
+/// The heap as a `Global`, in the test of that.
 static GLOBAL: Place<MaybeUninit<Shared>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
 /// The `fn(usize)` that executes an operation of a level in the heap.
 static OPERATION: AtomicPtr<()> = AtomicPtr::new(null_mut());
@@ -158,7 +158,7 @@ trait Operations {
     unsafe fn deallocate(level: usize, block: NonNull<u8>);
 }
 
-/// Each by the slot of its number.
+/// Each level uses the slot with its number.
 struct BySlot<H>(PhantomData<H>);
 
 impl<H: SharedAllocator<'static> + 'static> BySlot<H> {

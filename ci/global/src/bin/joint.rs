@@ -1,4 +1,4 @@
-//! A program whose threads use `PooledArenas` by a `Joint`, each with a slot of its own. ci/bounds.sh proves the bounds
+//! A program whose threads use `PooledArenas` through a `Joint`, each with a slot of its own. ci/bounds.sh proves the bounds
 //! of `joint_allocate` and `joint_deallocate`.
 
 use core::hint::black_box;
@@ -32,12 +32,12 @@ fn main() {
     let heap = PooledArenas::new(memory, config).expect("memory for the heap");
     let joint = Joint::new(&heap, Bounded(ThreadSlots::new())).expect("no slot is taken");
     let allocate_and_free = || {
-        // Any size and alignment: the compiler sees the whole program.
+        // Otherwise the compiler would prepare the functions for these sizes and this alignment.
         let blocks = (1..1000).map(|bytes| joint_allocate(&joint, black_box(bytes), black_box(64)).expect("memory"));
         // SAFETY: the blocks are live, and each is freed once.
         blocks.collect::<Vec<_>>().into_iter().for_each(|block| unsafe { joint_deallocate(&joint, block) });
     };
     std::thread::scope(|scope| (1..8).for_each(|_| drop(scope.spawn(allocate_and_free))));
     assert_eq!(joint.current().0.overflow_operations(), 0, "a slot for every thread");
-    assert_eq!(heap.pool_words(), 8, "the bound is for so many");
+    assert_eq!(heap.pool_words(), 8, "the bound is proved for 8 words");
 }

@@ -8,7 +8,7 @@
 //! | 2 | both leaves | looks at one of them, or at both |
 //! | more | the leaves, and a *summary*: one bit per leaf that is not zero | holds the summary in a register |
 //!
-//! The leaves follow the machine word, not the class map: with 2^5 classes in a power-of-two range, a leaf of 64 bits
+//! A leaf is a whole machine word, not one range of the class map: with 2^5 classes in a power-of-two range, a leaf of 64 bits
 //! has two ranges, which halves the number of leaves.
 
 use crate::mechanism::bits::{all_but, first_set, floor_log2, with_bit, without_bit};
@@ -28,7 +28,7 @@ fn above(number: usize) -> usize {
     (usize::MAX - 1).wrapping_shl(number as u32)
 }
 
-/// A leaf of a set, by the numbers of its classes without their lowest bits.
+/// A leaf of a set: the number of any of its classes, divided by the bits of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf(usize);
 
@@ -42,7 +42,7 @@ impl Leaf {
     /// The leaf's bit in the summary.
     #[inline(always)]
     fn bit(self) -> usize {
-        // SAFETY: the classes of any size have at most as many leaves as a word has bits (`Classes::class_of`).
+        // SAFETY: a word has a bit for the leaf of any size's class (`Classes::class_of`).
         unsafe { core::hint::assert_unchecked(self.0 < BITS) };
         self.0
     }
@@ -54,8 +54,8 @@ impl Leaf {
     }
 }
 
-/// A set of classes in the control structure. Its classes are constants at every call, and so is what is derived from
-/// them.
+/// A set of classes in the control structure. `below` and `highest` are constants at every call, and so is what is
+/// computed from them.
 #[derive(Clone, Copy, Debug)]
 pub struct Bitmap<W> {
     /// The memory of the control structure.
@@ -68,7 +68,8 @@ pub struct Bitmap<W> {
     pub highest: Class,
 }
 
-/// Every method but [`agrees`](Self::agrees) gets what an operation holds in a register, `held`, as it is now.
+/// `held` is the word that an operation holds in a register: [`load`](Self::load) returns it, and
+/// [`store`](Self::store) writes it back. Of two leaves, none is held: it is 0, and not written.
 impl<W: Width> Bitmap<W> {
     /// Bytes of the set for classes above `below` up to `highest`: a multiple of `size_of::<usize>()`.
     #[inline(always)]
@@ -99,8 +100,8 @@ impl<W: Width> Bitmap<W> {
         self.last().0 - self.first().0 > 1
     }
 
-    /// Offset of the word that is held. On x86-64 a summary is the last word. Near the base, its offset is in every
-    /// instruction of Armv6-M.
+    /// Offset of the word that is held. On x86-64 a summary is the last word. Elsewhere it is the first: instructions of
+    /// Armv6-M have short offsets only.
     #[inline(always)]
     fn held_at(self) -> Offset {
         match self.has_summary() && cfg!(target_arch = "x86_64") {

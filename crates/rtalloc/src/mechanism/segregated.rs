@@ -117,10 +117,9 @@ impl<C: Classes, P: SplitPolicy> Segregated<C, P> {
         Class::new(prev.bytes())
     }
 
-    /// The least number that is taken for a class: that of the smallest block's class; 0, which saves an instruction,
-    /// where class numbers begin so near zero that smaller ones would have their heads in the control structure, too:
-    /// in the null node, or in the word of the bitmap that an operation writes at its end, whatever a removal stored
-    /// there.
+    /// The least number that `remove` takes for a class: that of the smallest class; but 0, which saves an instruction,
+    /// where class 0 would have its head in the control structure. A number below the smallest class then leads to the
+    /// null node, or to the word of the bitmap that every operation writes at its end.
     #[inline(always)]
     fn least_name<W: Width>() -> usize {
         if (Self::heads_at::<W>().bytes() as isize) < 0 { C::below::<W>().up(1).number() } else { 0 }

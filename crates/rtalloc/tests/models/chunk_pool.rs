@@ -27,7 +27,7 @@ impl Chunks {
         Self::in_words(WORDS, 0, has)
     }
 
-    /// As [`new`](Self::new), with so many words of this version.
+    /// As [`new`](Self::new), with `words` words, each of this version.
     fn in_words(words: usize, version: usize, has: impl Fn(usize) -> bool) -> Self {
         let start = NonNull::from(scene::region()).cast::<u8>();
         start.expose_provenance();
@@ -200,7 +200,7 @@ fn whole_word() {
 /// The last chunk of the first word, all of the second one, and the first of the third.
 const THREE_WORDS: Range<usize> = WORD_CHUNKS - 1..2 * WORD_CHUNKS + 1;
 
-/// A thread gives such a run back, while another takes its second word, and gives that back.
+/// A thread gives these chunks back, while another one takes the second word, and gives that back.
 fn three_words() {
     let chunks = Chunks::in_words(3, 0, |_| false);
     chunks.own(THREE_WORDS.start, THREE_WORDS.len());
@@ -214,8 +214,9 @@ fn three_words() {
     chunks.close(|chunk| THREE_WORDS.contains(&chunk) && !taken.contains(&chunk));
 }
 
-/// A thread gives back the chunk that such a run lacks, and takes another one of its second word, while another takes
-/// the run, and gives it back: the first thread's accesses to the chunk come before those of its next user.
+/// The three words lack a chunk, which a thread gives back; then it takes another chunk of the same word. Meanwhile a
+/// second thread takes all of them, and gives them back. What the first thread did with its chunk comes before that
+/// chunk's next use.
 fn three_words_but_one() {
     const LACKING: usize = WORD_CHUNKS + 1;
     let chunks = Chunks::in_words(3, 0, |chunk| THREE_WORDS.contains(&chunk) && chunk != LACKING);
@@ -231,7 +232,8 @@ fn three_words_but_one() {
     chunks.close(|chunk| THREE_WORDS.contains(&chunk) && !(is_claimed && chunk == LACKING + 1));
 }
 
-/// Two threads take runs of three words, of which they have the last chunk in common; one has room.
+/// One thread takes a run in three words, another one its last chunk: at most one succeeds, and what the loser took goes
+/// back.
 fn three_words_overlap() {
     const LAST: usize = THREE_WORDS.end - 1;
     let chunks = Chunks::in_words(3, 0, |chunk| THREE_WORDS.contains(&chunk));
@@ -239,7 +241,7 @@ fn three_words_overlap() {
     let is_mine = chunks.claim(THREE_WORDS.start, THREE_WORDS.len());
     let is_others = other.join().expect("the thread ends");
     assert!(scene::is_void() || !(is_mine && is_others), "a chunk was taken twice");
-    // What was taken first goes back.
+    // If the run was lost, its first words are in the pool again.
     let whole = scene::is_void() || is_mine || chunks.claim(WORD_CHUNKS, WORD_CHUNKS);
     assert!(whole, "chunks of a run that was lost did not come back");
     chunks.close(|chunk| {

@@ -28,7 +28,7 @@ const HEAP_BYTES: usize = crate::bytes(0x900, 0xD00);
 const REGION_BYTES: usize = FRONT_BYTES + HEAP_BYTES;
 /// A chunk has one such block.
 const SIZE_BYTES: usize = 200;
-/// Bytes that belong to each slot, where there is no heap.
+/// Bytes that belong to each slot, in models without a heap.
 const SLOT_BYTES: usize = 16;
 
 /// loom's atomics; a thread that reads 1 in a word of 32 bits (a heap that is being made, a lock that is held) lets
@@ -316,8 +316,7 @@ fn one_is_patient<const REPEATED: bool>() {
     other.join().expect("the thread ends");
 }
 
-/// A thread with a slot of its own, if it has one, owns the memory that belongs to it, and ends. Returns whether it has
-/// one.
+/// Uses the memory of the thread's slot, if it has one, and ends the thread. Returns whether it has one.
 fn use_slot(own: Option<usize>) -> bool {
     if let Some(number) = own {
         let start = NUMBERS.get() + FRONT_BYTES + number * SLOT_BYTES;
@@ -331,8 +330,8 @@ fn use_slot(own: Option<usize>) -> bool {
 }
 
 /// A slot is reserved, given back, and reserved again for a thread that starts then, while another thread takes one.
-/// The thread with the reservation has that slot alone until it ends, and no slot is lost. One slot is at least one
-/// thread's; of two, each has one. Unless `KEPT`, an intentional fault: the reserved slot is free as soon as its thread
+/// The thread with the reservation has that slot alone until it ends, and no slot is lost. With one slot at least one
+/// thread is served, with two both. Unless `KEPT`, an intentional fault: the reserved slot is free as soon as its thread
 /// enters.
 fn one_is_reserved<const OWN_SLOTS: usize, const KEPT: bool>() {
     start::<Plain, _, false>(AnySlot, None);

@@ -55,7 +55,7 @@
 //! | deallocate, of this slot's block | 1 deallocate of H | 1 load |
 //! | the same, where its piece is empty then | the same | plus 1 load, 2 RMWs, 4 stores; nothing for the spare |
 //! | deallocate, of another slot's block | none | at most 2 RMWs, 2 loads, 3 stores |
-//! | deallocate, of a long block | none | 1 load, at most 3 RMWs, and 1 load, 1 store for each further word of the pool that has its chunks |
+//! | deallocate, of a long block | none | 1 load, at most 3 RMWs, and 1 load, 1 store for each word beyond two that has its chunks |
 //! | take, release | none | 1 RMW, 1 store |
 //!
 //! An *RMW* is one atomic read-modify-write (fetch-and-or, swap, compare-and-swap). Tags are not counted: the size that

@@ -8,17 +8,18 @@
 //! ```text
 //! word      [version 7 | 0 1 1 0 ... 1]        a set bit is a chunk in the pool
 //! take      compare-and-swap: the bits of the run become clear, the version stays
-//! give      fetch-and-add: the bits become set, and the version one more; a store, where all of a word go back
+//! give      fetch-and-add: the bits become set, and the version one more; a store, if a word gets all of its bits
 //! ```
 //!
 //! The search is first fit, so that long runs remain at the end. A *short* run, of at most as many chunks as a word
 //! has, lies in one word or in two that follow each other: the search looks at each word and the next one together. A
-//! run is taken word by word, from its first chunk on; if another taker was faster, what was taken goes back. Whoever
-//! has all chunks of a word is the only one who may change it: no one else has one to give, and there is none to take.
+//! run is taken word by word, from its first chunk on; if another taker was faster, what was taken goes back. While a
+//! thread owns all chunks of a word, no other thread changes the word: there is nothing to take and nothing to give back.
 //!
 //! # Exhausted or contended
 //!
-//! A search that finds no run reads all words again, by an RMW that changes nothing. If no version is another than before, nothing was given back to any word between its two reads:
+//! A search that finds no run reads all words again, by an RMW that changes nothing. If no version
+//! has changed, nothing was given back to any word between its two reads:
 //! when the last word was read the first time, every word had at most the bits that the search saw, so there was no
 //! run. Otherwise it cannot tell. (Versions whose sum returns to its value between the two reads would deceive it: that
 //! takes 2^32 gives during a search, 2^16 where a machine word has 32 bits.)
@@ -35,7 +36,7 @@
 //! |---|---|---|
 //! | compare-and-swap of `take` | acquire | using the chunks comes after |
 //! | fetch-and-add of `give` | release | the giver's accesses to the chunks come first |
-//! | store of `give` | release | the same, and those of earlier givers, which the taking of the word's chunks acquired |
+//! | store of `give` | release | the same; earlier givers' accesses, too: the giver acquired them when it took the chunks |
 
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::contract::{LoopBound, Steps, loop_bound};
@@ -286,7 +287,7 @@ impl<'h, A: Atomics> Pool<'h, A> {
             return true;
         }
         self.give_words(next(span.first), index);
-        // Last, as in `give_long`: whoever sees this gift sees the stores before it.
+        // Last, as in `give_long`: the stores are visible to all when this is.
         self.give_in(span.first, span.head);
         false
     }
@@ -350,7 +351,7 @@ impl<'h, A: Atomics> Pool<'h, A> {
             // SAFETY: `from` is at most `to`, at most the number of words.
             let word = unsafe { Self::word_at(end.wrapping_add(index.wrapping_mul(size_of::<usize>()))) };
             let value = word.load(Relaxed).wrapping_add(GIVEN.wrapping_add(ALL));
-            // Without its chunks, no one else changes the word. Release: as in `give_in`.
+            // No other thread changes a word all of whose chunks have one owner. Release: as in `give_in`.
             word.store(value, Release);
             index = next(index);
         }
