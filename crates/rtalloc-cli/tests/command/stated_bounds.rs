@@ -38,7 +38,10 @@ const STATED: &[(&str, &str)] = &[
         "docs/book/src/choosing.md",
         "{pooled-arenas, allocate} is for a pool of 8 words, 256 chunks, and 2 blocks taken back",
     ),
-    ("CHANGELOG.md", "with at most {pooled-arenas, allocate} instructions for an allocation"),
+    (
+        "CHANGELOG.md",
+        "an allocation takes at most {pooled-arenas, allocate} instructions and a free {pooled-arenas, deallocate}",
+    ),
     (
         "docs/SHARED-HEAPS.md",
         "| a slot of `PooledArenas` | {pooled-arenas, allocate} | {pooled-arenas, allocate aligned} | \
