@@ -248,7 +248,7 @@ fn three_words_overlap() {
         THREE_WORDS.contains(&chunk)
             && !is_mine
             && !(is_others && chunk == LAST)
-            && (chunk < WORD_CHUNKS || chunk >= 2 * WORD_CHUNKS)
+            && !(WORD_CHUNKS..2 * WORD_CHUNKS).contains(&chunk)
     });
 }
 
