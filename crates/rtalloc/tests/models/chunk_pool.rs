@@ -244,12 +244,9 @@ fn three_words_overlap() {
     // If the run was lost, its first words are in the pool again.
     let whole = scene::is_void() || is_mine || chunks.claim(WORD_CHUNKS, WORD_CHUNKS);
     assert!(whole, "chunks of a run that was lost did not come back");
-    chunks.close(|chunk| {
-        THREE_WORDS.contains(&chunk)
-            && !is_mine
-            && !(is_others && chunk == LAST)
-            && !(WORD_CHUNKS..2 * WORD_CHUNKS).contains(&chunk)
-    });
+    let middle = WORD_CHUNKS..2 * WORD_CHUNKS;
+    let is_taken = |chunk| is_mine || middle.contains(&chunk) || is_others && chunk == LAST;
+    chunks.close(|chunk| THREE_WORDS.contains(&chunk) && !is_taken(chunk));
 }
 
 /// As [`one_is_there`], where the run that is given back is one of three words, and the search is for a word's chunks.
