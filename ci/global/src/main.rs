@@ -1,5 +1,5 @@
-//! A program whose global allocator is `PooledArenas` in a static, with a slot for each of its threads. ci/bounds.sh proves
-//! the bounds of its `__rust_alloc` and `__rust_dealloc`, which `Box`, `Vec` and all others call.
+//! A program whose global allocator is `PooledArenas` in a static, with a slot for each of its threads. ci/bounds.sh
+//! proves the bounds of its `__rust_alloc` and `__rust_dealloc`, which `Box`, `Vec` and all others call.
 
 use core::alloc::Layout;
 use core::hint::black_box;

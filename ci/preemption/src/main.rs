@@ -180,17 +180,18 @@ impl<H: SharedAllocator<'static> + 'static> Operations for BySlot<H> {
     }
 }
 
-/// By `GLOBAL`, which was written before interrupts were on, and is not written while they are.
+/// All levels use `GLOBAL`.
 struct ByGlobal;
 
 impl Operations for ByGlobal {
     fn allocate(_: usize, size_bytes: usize) -> Option<NonNull<u8>> {
-        // SAFETY: it was written.
+        // SAFETY: `GLOBAL` was written before interrupts were on, and is not written while they are.
         unsafe { (*GLOBAL.0.get()).assume_init_ref() }.allocate_bytes(size_bytes, 4).ok()
     }
 
     unsafe fn deallocate(_: usize, block: NonNull<u8>) {
-        // SAFETY: it was written, and by this function's contract.
+        // SAFETY: `GLOBAL` was written before interrupts were on, and is not written while they are. By this function's
+        // contract, the block is live, and no longer used.
         unsafe { (*GLOBAL.0.get()).assume_init_ref().deallocate(block) }
     }
 }

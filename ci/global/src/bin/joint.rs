@@ -1,5 +1,5 @@
-//! A program whose threads use `PooledArenas` through a `Joint`, each with a slot of its own. ci/bounds.sh proves the bounds
-//! of `joint_allocate` and `joint_deallocate`.
+//! A program whose threads use `PooledArenas` through a `Joint`, each with a slot of its own. ci/bounds.sh proves
+//! the bounds of `joint_allocate` and `joint_deallocate`.
 
 use core::hint::black_box;
 use core::ptr::NonNull;

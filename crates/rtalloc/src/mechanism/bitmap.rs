@@ -8,8 +8,8 @@
 //! | 2 | both leaves | looks at one of them, or at both |
 //! | more | the leaves, and a *summary*: one bit per leaf that is not zero | holds the summary in a register |
 //!
-//! A leaf is a whole machine word, not one range of the class map: with 2^5 classes in a power-of-two range, a leaf of 64 bits
-//! has two ranges, which halves the number of leaves.
+//! A leaf is a whole machine word, not one range of the class map: with 2^5 classes in a power-of-two range, a leaf
+//! of 64 bits has two ranges, which halves the number of leaves.
 
 use crate::mechanism::bits::{all_but, first_set, floor_log2, with_bit, without_bit};
 use crate::mechanism::memory::{Memory, Offset};
@@ -100,8 +100,8 @@ impl<W: Width> Bitmap<W> {
         self.last().0 - self.first().0 > 1
     }
 
-    /// Offset of the word that is held. On x86-64 a summary is the last word. Elsewhere it is the first: instructions of
-    /// Armv6-M have short offsets only.
+    /// Offset of the word that is held. On x86-64 a summary is the last word. Elsewhere it is the first: instructions
+    /// of Armv6-M have short offsets only.
     #[inline(always)]
     fn held_at(self) -> Offset {
         match self.has_summary() && cfg!(target_arch = "x86_64") {

@@ -232,8 +232,8 @@ fn three_words_but_one() {
     chunks.close(|chunk| THREE_WORDS.contains(&chunk) && !(is_claimed && chunk == LACKING + 1));
 }
 
-/// One thread takes a run in three words, another one its last chunk: at most one succeeds, and what the loser took goes
-/// back.
+/// One thread takes a run in three words, another one its last chunk: at most one succeeds, and what the loser took
+/// goes back.
 fn three_words_overlap() {
     const LAST: usize = THREE_WORDS.end - 1;
     let chunks = Chunks::in_words(3, 0, |chunk| THREE_WORDS.contains(&chunk));
